@@ -1,0 +1,36 @@
+# Every target makes its own .venv; nothing but Python 3.11+ and make is needed.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test check docs bench clean
+.DEFAULT_GOAL := test
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	# torch first and pinned: a range would take the build with several gigabytes of CUDA
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)      ## the main job on embedded real data; ends with a table and a report
+	$(BIN)/unskew demo
+
+check: $(READY)     ## lint, format and types
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+
+test: check         ## lint, types and the whole suite
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+docs: $(READY)      ## the site, in site/
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+bench: $(READY)     ## speed and scale, as ratios in one run
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) site

@@ -1,0 +1,102 @@
+"""A data set: one pool of training samples, a test set, and what is known about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import InputError
+
+Array = npt.NDArray[Any]
+Kind = Literal["image", "series", "spectrogram", "vector"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One pool of samples that every client's list points into.
+
+    ``x`` keeps its compact type (images stay uint8, channel first); ``mean`` and ``std`` are per channel and in
+    the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients may
+    be split by, such as the person or the recording.
+    """
+
+    name: str
+    x: Array
+    y: Array
+    x_test: Array
+    y_test: Array
+    labels: tuple[str, ...]
+    kind: Kind = "image"
+    columns: Mapping[str, Array] = field(default_factory=dict)
+    mean: Array = field(default_factory=lambda: np.zeros(1, np.float32))
+    std: Array = field(default_factory=lambda: np.ones(1, np.float32))
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "y", checked_labels(self.y, len(self.labels), f"the labels of {self.name}"))
+        object.__setattr__(
+            self, "y_test", checked_labels(self.y_test, len(self.labels), f"the test labels of {self.name}")
+        )
+        for what, x, y in (("training", self.x, self.y), ("test", self.x_test, self.y_test)):
+            if len(x) != len(y):
+                raise InputError(f"{self.name} has {len(x)} {what} samples but {len(y)} {what} labels")
+        for column, values in self.columns.items():
+            if len(values) != len(self.y):
+                raise InputError(
+                    f"column {column!r} of {self.name} has {len(values)} values for {len(self.y)} samples"
+                )
+
+    @property
+    def classes(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample, channel first."""
+        return tuple(self.x.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"Dataset({self.name!r}, {len(self)} train, {len(self.y_test)} test, {shape}, {self.classes} classes)"
+
+
+def checked_labels(y: Sequence[int] | Array, classes: int | None, where: str) -> Array:
+    """Labels as int64 in 0..classes-1, or one sentence about the first that is not."""
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise InputError(f"{where} must be one whole number a sample, not an array of shape {labels.shape}")
+    if labels.dtype.kind == "f" and np.all(np.isfinite(labels)) and np.all(labels == np.floor(labels)):
+        labels = labels.astype(np.int64)
+    if labels.dtype.kind not in "iub":
+        raise InputError(f"{where} must be whole numbers, not {labels.dtype}")
+    labels = labels.astype(np.int64, copy=False)
+    if labels.size and labels.min() < 0:
+        raise InputError(
+            f"{where} must not be negative, but sample {int(labels.argmin())} has {labels.min()}"
+        )
+    if classes is not None and labels.size and labels.max() >= classes:
+        raise InputError(
+            f"{where} go from 0 to {classes - 1}, but sample {int(labels.argmax())} has {labels.max()}"
+        )
+    return labels
+
+
+def channel_moments(x: Array) -> tuple[Array, Array]:
+    """Mean and standard deviation of each channel, in the units of ``x``; a constant channel keeps std 1."""
+    axes = (0, *range(2, x.ndim))
+    mean = x.mean(axis=axes, dtype=np.float64)
+    # E[x^2] - E[x]^2 in blocks: a float64 copy of 50,000 colour images would take a gigabyte
+    square = np.zeros_like(mean)
+    for start in range(0, len(x), 4096):
+        block = x[start : start + 4096].astype(np.float64)
+        square += np.square(block).sum(axis=axes)
+    per_channel = x.size / max(1, x.shape[1]) if x.ndim > 1 else x.size
+    std = np.sqrt(np.maximum(square / max(1, per_channel) - mean**2, 0))
+    return mean.astype(np.float32), np.where(std > 1e-8, std, 1).astype(np.float32)

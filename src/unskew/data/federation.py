@@ -1,0 +1,65 @@
+"""A federation: a pool of samples and, for each client, a list of places in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from unskew.data.dataset import Array, Dataset
+from unskew.errors import InputError
+
+
+def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
+    """The (client x class) matrix of label counts."""
+    clients = len(offsets) - 1
+    owner = np.repeat(np.arange(clients, dtype=np.int64), np.diff(offsets))
+    return np.bincount(owner * classes + y[indices], minlength=clients * classes).reshape(clients, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Federation:
+    """A data set dealt to clients. Client k holds ``indices[offsets[k]:offsets[k + 1]]`` of the pool.
+
+    Clients are rows of offsets, so a million of them cost megabytes; sharing or oversampling extends index
+    lists and never copies a sample.
+    """
+
+    dataset: Dataset
+    indices: Array
+    offsets: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
+        object.__setattr__(self, "offsets", np.asarray(self.offsets, np.int64))
+        n = len(self.dataset)
+        if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
+            raise InputError("a federation's offsets must start at 0 and end at the number of indices")
+        if np.any(np.diff(self.offsets) < 0):
+            raise InputError("a federation's offsets must not fall")
+        if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
+            raise InputError(
+                f"a federation's indices must lie in 0..{n - 1}, the samples of {self.dataset.name}"
+            )
+
+    @property
+    def clients(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Array:
+        """How many samples each client holds."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def counts(self) -> Array:
+        """The (client x class) matrix of label counts."""
+        return census(self.dataset.y, self.indices, self.offsets, self.dataset.classes)
+
+    def samples(self, client: int) -> Array:
+        """The places in the pool that a client holds."""
+        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+
+    def __repr__(self) -> str:
+        return f"Federation({self.dataset.name!r}, {self.clients} clients, {len(self.indices)} samples)"

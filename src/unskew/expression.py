@@ -1,0 +1,280 @@
+"""The expression language: ``limit_labels(2, f=0.9)``, ``scaffold+sem``, ``mlp(hidden=[200, 100])``.
+
+One language names partitions, methods, data sets, models and schedules, on the command line, in TOML and in
+Python. An expression is a sum of calls; a call's values are numbers, words, strings, lists or calls again.
+``build`` turns a call into the dataclass of that name and checks every value against the field's type;
+``render`` is its inverse, so that a saved run can name exactly what it used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from unskew.errors import InputError, unknown
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A name with its arguments, as written."""
+
+    name: str
+    args: tuple[Any, ...] = ()
+    kwargs: tuple[tuple[str, Any], ...] = ()
+
+    def __str__(self) -> str:
+        inner = [_render_value(a) for a in self.args] + [f"{k}={_render_value(v)}" for k, v in self.kwargs]
+        return f"{self.name}({', '.join(inner)})" if inner else self.name
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![A-Za-z_0-9]))
+    | (?P<name>[A-Za-z_0-9][A-Za-z_0-9.:/-]*)
+    | (?P<string>"[^"]*"|'[^']*')
+    | (?P<sign>[()\[\],=+]))""",
+    re.VERBOSE,
+)
+_WORDS = {"true": True, "false": False, "none": None}
+
+
+class _Reader:
+    """A recursive-descent reader; every complaint quotes the whole expression."""
+
+    def __init__(self, text: str):
+        self.text, self.tokens, at = text, [], 0
+        while at < len(text.rstrip()):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise InputError(
+                    f"cannot read {text!r} at {text[at:].strip()!r}; write it like name(1, key=2)"
+                )
+            self.tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
+            at = match.end()
+        self.at = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
+
+    def take(self, *wanted: str) -> str:
+        got = self.peek()
+        if got not in wanted:
+            found = repr(got) if got else "the end"
+            raise InputError(f"expected {' or '.join(wanted)} but found {found} in {self.text!r}")
+        self.at += 1
+        return got
+
+    def sum(self) -> list[Call]:
+        calls = [self.call()]
+        while self.peek() == "+":
+            self.take("+")
+            calls.append(self.call())
+        if self.at < len(self.tokens):
+            raise InputError(f"unexpected {self.peek()!r} in {self.text!r}; join parts with +")
+        return calls
+
+    def call(self) -> Call:
+        kind, name = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "")
+        if kind != "name":
+            raise InputError(
+                f"expected a name but found {name!r} in {self.text!r}"
+                if name
+                else f"{self.text!r} is incomplete: a name is missing"
+            )
+        self.at += 1
+        args: list[Any] = []
+        kwargs: list[tuple[str, Any]] = []
+        if self.peek() == "(":
+            self.take("(")
+            while self.peek() != ")":
+                value = self.value()
+                if self.peek() == "=":
+                    if not isinstance(value, str):
+                        raise InputError(f"the left of = must be a name, not {value!r}, in {self.text!r}")
+                    self.take("=")
+                    if value in dict(kwargs):
+                        raise InputError(f"{value!r} is given twice in {self.text!r}")
+                    kwargs.append((value, self.value()))
+                elif kwargs:
+                    raise InputError(f"put plain values before named ones in {self.text!r}")
+                else:
+                    args.append(value)
+                if self.peek() != ")":
+                    self.take(",")
+            self.take(")")
+        return Call(name, tuple(args), tuple(kwargs))
+
+    def value(self) -> Any:
+        if self.at >= len(self.tokens):
+            raise InputError(f"{self.text!r} is incomplete: a value or ) is missing")
+        kind, word = self.tokens[self.at]
+        if word == "[":
+            self.take("[")
+            items = []
+            while self.peek() != "]":
+                items.append(self.value())
+                if self.peek() != "]":
+                    self.take(",")
+            self.take("]")
+            return tuple(items)
+        if kind == "name":
+            follows = self.tokens[self.at + 1][1] if self.at + 1 < len(self.tokens) else ""
+            if follows == "(":
+                return self.call()
+            self.at += 1
+            return _WORDS.get(word.lower(), word)
+        if kind == "sign":
+            raise InputError(f"expected a value but found {word!r} in {self.text!r}")
+        self.at += 1
+        if kind == "string":
+            return word[1:-1]
+        return float(word) if re.search(r"[.eE]", word) else int(word)
+
+
+def parse(text: str) -> list[Call]:
+    """Read ``a(1, x=2)+b`` into calls."""
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"expected an expression like name(1, key=2), got {text!r}")
+    return _Reader(text).sum()
+
+
+def parse_one(text: str, kind: str) -> Call:
+    """Read an expression that must be a single call."""
+    calls = parse(text)
+    if len(calls) != 1:
+        raise InputError(f"{text!r} names {len(calls)} {kind}s; write one")
+    return calls[0]
+
+
+def build(call: Call | str, known: Mapping[str, type[T]], kind: str) -> T:
+    """Make the dataclass that a call names, its values checked against the fields' types."""
+    if isinstance(call, str):
+        call = parse_one(call, kind)
+    if call.name not in known:
+        raise unknown(kind, call.name, known)
+    cls = known[call.name]
+    hints = typing.get_type_hints(cls)
+    fields = [f for f in dataclasses.fields(typing.cast(Any, cls)) if f.init]
+    usage = signature(cls)
+    if len(call.args) > len(fields):
+        raise InputError(
+            f"{call} has {len(call.args)} values but {call.name} takes at most {len(fields)}: {usage}"
+        )
+    given = dict(zip((f.name for f in fields), call.args, strict=False))
+    for key, value in call.kwargs:
+        if key not in {f.name for f in fields}:
+            raise InputError(f"{call.name} has no parameter {key!r}; it is {usage}")
+        if key in given:
+            raise InputError(f"{call} gives {key!r} twice")
+        given[key] = value
+    for f in fields:
+        required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+        if required and f.name not in given:
+            raise InputError(f"{call} lacks {f.name!r}; write {usage}")
+    checked = {k: _convert(v, hints[k], f"{k} of {call.name}") for k, v in given.items()}
+    return cls(**checked)
+
+
+def render(part: object) -> str:
+    """The expression that builds ``part``; values at their defaults are left out."""
+    kwargs = []
+    for f in dataclasses.fields(typing.cast(Any, part)):
+        value = getattr(part, f.name)
+        if f.init and (f.default is dataclasses.MISSING or value != f.default):
+            kwargs.append((f.name, value))
+    return str(Call(typing.cast(Any, part).name, (), tuple(kwargs)))
+
+
+def signature(cls: type) -> str:
+    """``limit_labels(t, f=1.0)``: what to write, for help and errors."""
+    shown = []
+    for f in dataclasses.fields(typing.cast(Any, cls)):
+        if f.init:
+            plain = f.default is dataclasses.MISSING
+            shown.append(f.name if plain else f"{f.name}={_render_value(f.default)}")
+    name = typing.cast(Any, cls).name
+    return f"{name}({', '.join(shown)})" if shown else str(name)
+
+
+def summary(cls: type) -> str:
+    """The first line of a class's docstring, for listings."""
+    return (inspect.getdoc(cls) or "").split("\n", 1)[0]
+
+
+def _render_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "none"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_render_value(v) for v in value) + "]"
+    if isinstance(value, str):
+        token = _TOKEN.fullmatch(value)
+        plain = token is not None and token.lastgroup == "name" and value.lower() not in _WORDS
+        return value if plain else f'"{value}"'
+    if dataclasses.is_dataclass(value) and not isinstance(value, Call):
+        return render(value)
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _convert(value: Any, wanted: Any, where: str) -> Any:
+    """Check one value against one annotation; integers pass as floats, nothing else is bent."""
+    origin, options = typing.get_origin(wanted), typing.get_args(wanted)
+    if wanted is Any:
+        return value
+    if origin in (typing.Union, types.UnionType):
+        problems = []
+        for option in options:
+            try:
+                return _convert(value, option, where)
+            except InputError as problem:
+                problems.append(problem)
+        raise (
+            problems[0]
+            if len(problems) == 2 and type(None) in options
+            else InputError(
+                f"{where} must be {' or '.join(_say(o) for o in options)}, not {_render_value(value)}"
+            )
+        )
+    if origin is typing.Literal:
+        if value in options:
+            return value
+        raise InputError(f"{where} must be {' or '.join(map(str, options))}, not {_render_value(value)}")
+    if origin is tuple:
+        if isinstance(value, (list, tuple)):
+            return tuple(_convert(v, options[0], where) for v in value)
+    elif wanted is type(None):
+        if value is None:
+            return None
+    elif wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    elif wanted is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    elif (
+        isinstance(wanted, type)
+        and isinstance(value, wanted)
+        and (wanted is bool or not isinstance(value, bool))
+    ):
+        return value
+    raise InputError(f"{where} must be {_say(wanted)}, not {_render_value(value)}")
+
+
+def _say(wanted: Any) -> str:
+    words = {
+        int: "a whole number",
+        float: "a number",
+        str: "a word",
+        bool: "true or false",
+        Call: "a nested call",
+    }
+    if typing.get_origin(wanted) is tuple:
+        return f"a list, each item {_say(typing.get_args(wanted)[0])}"
+    return "none" if wanted is type(None) else words.get(wanted, str(wanted))
