@@ -1,0 +1,7 @@
+"""``python -m unskew``."""
+
+import sys
+
+from unskew.cli import main
+
+sys.exit(main())

@@ -1,0 +1,74 @@
+"""The command line: one module a command, imported here, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+from rich.console import Console
+from typer.exceptions import TyperException
+
+from unskew import __version__
+from unskew.errors import InputError
+
+app = typer.Typer(
+    name="unskew",
+    help="Federated learning that works when clients' data is skewed and scarce.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"unskew {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
+    words = sys.argv[1:] if arguments is None else arguments
+    complain = Console(stderr=True, soft_wrap=True, highlight=False).print
+    try:
+        result = app(args=words, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except InputError as error:
+        if "--debug" in words:
+            raise
+        complain(f"[bold red]error:[/] {_escaped(error)}")
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return 130
+    except TyperException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # that one has printed the help already
+            message = getattr(error, "format_message", error.__str__)()
+            complain(f"[bold red]error:[/] {_escaped(message)}")
+        return 2
+    except Exception as error:
+        if "--debug" in words:
+            raise
+        complain(
+            f"[bold red]error:[/] {type(error).__name__}: {_escaped(error)} (add --debug for the traceback)"
+        )
+        return 1
+
+
+def _escaped(error: object) -> str:
+    return str(error).replace("[", r"\[")
+
+
+from unskew.cli import datasets as _datasets  # noqa: E402, F401  each module registers its own command
