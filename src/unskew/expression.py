@@ -179,7 +179,7 @@ def build(call: Call | str, known: Mapping[str, type[T]], kind: str) -> T:
         required = f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
         if required and f.name not in given:
             raise InputError(f"{call} lacks {f.name!r}; write {usage}")
-    checked = {k: _convert(v, hints[k], f"{k} of {call.name}") for k, v in given.items()}
+    checked = {k: convert(v, hints[k], f"{k} of {call.name}") for k, v in given.items()}
     return cls(**checked)
 
 
@@ -225,7 +225,7 @@ def _render_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _convert(value: Any, wanted: Any, where: str) -> Any:
+def convert(value: Any, wanted: Any, where: str) -> Any:
     """Check one value against one annotation; integers pass as floats, nothing else is bent."""
     origin, options = typing.get_origin(wanted), typing.get_args(wanted)
     if wanted is Any:
@@ -234,7 +234,7 @@ def _convert(value: Any, wanted: Any, where: str) -> Any:
         problems = []
         for option in options:
             try:
-                return _convert(value, option, where)
+                return convert(value, option, where)
             except InputError as problem:
                 problems.append(problem)
         raise (
@@ -250,7 +250,7 @@ def _convert(value: Any, wanted: Any, where: str) -> Any:
         raise InputError(f"{where} must be {' or '.join(map(str, options))}, not {_render_value(value)}")
     if origin is tuple:
         if isinstance(value, (list, tuple)):
-            return tuple(_convert(v, options[0], where) for v in value)
+            return tuple(convert(v, options[0], where) for v in value)
     elif wanted is type(None):
         if value is None:
             return None

@@ -23,16 +23,22 @@ class Federation:
     """A data set dealt to clients. Client k holds ``indices[offsets[k]:offsets[k + 1]]`` of the pool.
 
     Clients are rows of offsets, so a million of them cost megabytes; sharing or oversampling extends index
-    lists and never copies a sample.
+    lists and never copies a sample. ``budget`` is the size whose epochs a client spends and ``weigh`` the size
+    its update weighs; both are what it holds unless data was added or pooled.
     """
 
     dataset: Dataset
     indices: Array
     offsets: Array
+    budget: Array = None  # type: ignore[assignment]  # filled in below
+    weigh: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
         object.__setattr__(self, "offsets", np.asarray(self.offsets, np.int64))
+        for size in ("budget", "weigh"):
+            if getattr(self, size) is None:
+                object.__setattr__(self, size, np.diff(self.offsets))
         n = len(self.dataset)
         if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
             raise InputError("a federation's offsets must start at 0 and end at the number of indices")

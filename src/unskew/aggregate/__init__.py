@@ -1,0 +1,3 @@
+"""How do updates become the next model? One line a part."""
+
+from unskew.aggregate.fedavg import FedAvg as FedAvg

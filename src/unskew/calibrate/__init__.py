@@ -1,0 +1,1 @@
+"""What is done to a copy of the model before it is judged? One line a part."""

@@ -1,0 +1,223 @@
+"""The one client function: local training as every engine runs it.
+
+``gradients`` is the heart: loss and gradient of one client's step, a pure function of tensors, so that it can
+be called for one client or stacked over many. ``train`` is the loop around it for one client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.net import Net
+from unskew.optim import clip, optimizer
+from unskew.parts import Batch, Local, Objective, Out, Step, Visit, task_loss
+from unskew.plan import Plan
+from unskew.seeds import generator, key
+from unskew.types import Tree
+
+
+@dataclass
+class Pool:
+    """The samples of a federation on one device; compact types are normalised on use."""
+
+    x: Tensor
+    y: Tensor
+    mean: Tensor
+    std: Tensor
+
+    def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        return (self.x[index].to(self.mean.dtype) - self.mean) / self.std, self.y[index]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all clients of a run have in common."""
+
+    net: Net
+    objectives: tuple[Objective, ...]
+    local: Local
+    seed: int
+    classes: int
+
+
+@dataclass
+class Errand:
+    """One client's share of a leg."""
+
+    client: int
+    t: int
+    start: Tree  # the whole model: parameters and statistics
+    anchor: Tree
+    held: Tensor  # the client's places in the pool
+    plan: Plan
+    lr: float
+    census: Tensor
+    shared: Mapping[str, Tree]
+    mine: Mapping[str, Tree]
+    moved: Tree | None = None  # of the legs before this one, in the same visit
+    work: float = 0.0
+    steps: int = 0
+    closing: bool = True
+
+
+@dataclass
+class Return:
+    """What one client brings back."""
+
+    params: Tree
+    moved: Tree
+    work: float
+    steps: int
+    samples: int
+    loss: float
+    uploads: dict[str, Tree] = field(default_factory=dict)
+    memory: dict[str, Tree] = field(default_factory=dict)
+
+
+def gradients(
+    task: Task,
+    net: Net,
+    params: Tree,
+    batch: Batch,
+    step: Step,
+    shared: Mapping[str, Tree],
+    mine: Mapping[str, Tree],
+    draws: Mapping[str, Tree],
+) -> tuple[Tree, Tensor]:
+    """Gradient and value of everything a client minimises at ``params`` on one batch."""
+
+    def seen_by(part: Objective) -> Step:
+        return replace(step, shared=shared[part.name], mine=mine[part.name], draws=draws[part.name])
+
+    for part in task.objectives:
+        batch = part.inputs(batch, seen_by(part))
+        step = replace(step, batch=batch)
+    out = None
+    for part in task.objectives:
+        out = out or part.forward(seen_by(part))
+    if out is None:
+        if any(part.wants_features for part in task.objectives):
+            features = net.features(params, batch.x)
+            out = Out(net.classify(params, features), batch.y, features)
+        else:
+            out = Out(net(params, batch.x), batch.y)
+    step = replace(step, out=out)
+    for part in task.objectives:
+        out = replace(out, logits=part.logits(out.logits, seen_by(part)))
+    total = task_loss(out.logits, out.target, batch)
+    for part in task.objectives:
+        total = total + part.penalty(seen_by(part))
+    found = torch.autograd.grad(total, list(params.values()), allow_unused=True)
+    grads = {
+        k: torch.zeros_like(p) if g is None else g for (k, p), g in zip(params.items(), found, strict=True)
+    }
+    with torch.no_grad():
+        for part in task.objectives:
+            grads = part.correct(grads, seen_by(part))
+        if task.local.clip is not None:
+            grads = clip(grads, task.local.clip)
+    return grads, total.detach()
+
+
+def train(task: Task, pool: Pool, errand: Errand) -> Return:
+    """One client's local training: the steps of its plan from the model it was handed."""
+    net, plan, seed = task.net, errand.plan, task.seed
+    params = {k: errand.start[k].detach().clone().requires_grad_() for k in net.trainable}
+    buffers = {k: errand.start[k].detach().clone() for k in net.buffers}
+    anchor = {k: errand.anchor[k] for k in net.trainable}
+    rule = optimizer(task.local)
+    state = rule.init({k: v.detach() for k, v in params.items()})
+    draws = _drawn(task, errand, next(iter(params.values())).dtype)
+    masks = _mask_seeds(seed, errand) if net.draws_masks else None
+    step = Step(
+        net, params, anchor, Batch(*pool.take(errand.held[:0]), errand.held[:0]), errand.census, errand.t
+    )
+    losses = torch.zeros(())
+    places = errand.held[torch.from_numpy(plan.order)]
+    for s in range(plan.steps):
+        x, y = pool.take(places[plan.cuts[s] : plan.cuts[s + 1]])
+        batch = Batch(x, y, torch.ones(len(y), dtype=x.dtype, device=x.device))
+        here = net.bound(buffers, None if masks is None else masks[s])
+        now = {part: {k: v[s] for k, v in tree.items()} for part, tree in draws.items()}
+        grads, loss = gradients(
+            task, here, params, batch, replace(step, net=here, batch=batch), errand.shared, errand.mine, now
+        )
+        with torch.no_grad():
+            rule.step(params, grads, state, errand.lr, s)
+            losses = losses + loss
+    end = {k: v.detach() for k, v in params.items()} | buffers
+    gone = {k: end[k] - errand.start[k] for k in net.trainable}
+    if errand.moved is not None:
+        gone = {k: v + errand.moved[k] for k, v in gone.items()}
+    back = Return(
+        params=end,
+        moved=gone,
+        work=errand.work + errand.lr * plan.steps,
+        steps=errand.steps + plan.steps,
+        samples=plan.samples,
+        loss=float(losses) / max(1, plan.steps),
+    )
+    if errand.closing:
+        _report(task, pool, errand, back)
+    return back
+
+
+def _report(task: Task, pool: Pool, errand: Errand, back: Return) -> None:
+    """Let every objective say what it uploads and what the client remembers."""
+    for part in task.objectives:
+        visit = Visit(
+            net=task.net,
+            start=errand.start,
+            end=back.params,
+            anchor=errand.anchor,
+            moved=back.moved,
+            steps=back.steps,
+            work=back.work,
+            census=errand.census,
+            t=errand.t,
+            shared=errand.shared[part.name],
+            mine=errand.mine[part.name],
+            gradient=lambda model: full_gradient(task, pool, errand.held, model),
+        )
+        back.uploads[part.name], back.memory[part.name] = part.report(visit)
+
+
+def full_gradient(task: Task, pool: Pool, held: Tensor, model: Tree, block: int = 512) -> Tree:
+    """The gradient of the task's mean loss over all the samples a client holds, statistics untouched."""
+    params = {k: model[k].detach().clone().requires_grad_() for k in task.net.trainable}
+    total = {k: torch.zeros_like(v) for k, v in params.items()}
+    for start in range(0, len(held), block):
+        x, y = pool.take(held[start : start + block])
+        loss = torch.nn.functional.cross_entropy(task.net.judge(params | task.net.statistics(model), x), y)
+        found = torch.autograd.grad(loss, list(params.values()), allow_unused=True)
+        for value, g in zip(total.values(), found, strict=True):
+            if g is not None:
+                value += g * (len(y) / len(held))
+    return total
+
+
+def _drawn(task: Task, errand: Errand, dtype: torch.dtype) -> dict[str, Tree]:
+    """Every part's random numbers for these steps: drawn for the whole visit, so a hand-over changes none."""
+    here = slice(errand.plan.first, errand.plan.first + errand.plan.steps)
+    drawn: dict[str, Tree] = {}
+    for part in task.objectives:
+        rng = generator(task.seed, "draws", part.name, errand.t, errand.client)
+        arrays = part.draw(rng, errand.plan.whole, errand.plan.batch)
+        drawn[part.name] = {
+            k: torch.from_numpy(np.ascontiguousarray(v[here])).to(
+                dtype if v.dtype.kind == "f" else torch.int64
+            )
+            for k, v in arrays.items()
+        }
+    return drawn
+
+
+def _mask_seeds(seed: int, errand: Errand) -> Tensor:
+    """One seed a step for the masks of dropout layers."""
+    start = key(seed, "masks", errand.t, errand.client) % 2**62
+    return start + torch.arange(errand.plan.first, errand.plan.first + errand.plan.steps)

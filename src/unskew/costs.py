@@ -1,0 +1,65 @@
+"""What a round cost, counted where it happens: bytes by kind and direction, sample-steps, answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from unskew.types import Leg, Tree, Update, nbytes
+
+
+@dataclass
+class Costs:
+    """One round's account. ``model`` is the bytes of what travels of a model."""
+
+    model: int
+    down: Counter[str] = field(default_factory=Counter)
+    up: Counter[str] = field(default_factory=Counter)
+    peer: Counter[str] = field(default_factory=Counter)
+    sample_steps: int = 0
+    asked: set[int] = field(default_factory=set)
+    answered: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
+        """A leg was asked for: its models, and what parts share, travel to the clients."""
+        clients = len(leg.clients)
+        self.asked.update(leg.clients.tolist())
+        if leg.source == "server":
+            self.down["model"] += clients * self.model
+            for part, tree in shared.items():
+                if tree:
+                    self.down[part] += clients * nbytes(tree)
+        elif leg.source == "peer":
+            self.peer["model"] += clients * self.model
+        elif leg.source == "relay":
+            self.up["model"] += clients * self.model
+            self.down["model"] += clients * self.model
+
+    def received(self, leg: Leg, update: Update) -> None:
+        """Clients answered: they trained, and where the leg says so their models and reports came up."""
+        self.sample_steps += int(update.samples.sum())
+        if leg.upload:
+            self.up["model"] += len(update) * self.model
+            for part, tree in update.uploads.items():
+                if tree:
+                    self.up[part] += nbytes(tree)
+
+    def line(self) -> dict[str, Any]:
+        """The fields of a log line."""
+        kinds = {
+            direction: dict(sorted(counted.items()))
+            for direction, counted in (("down", self.down), ("up", self.up), ("peer", self.peer))
+        }
+        return {
+            "bytes_down": self.down.total(),
+            "bytes_up": self.up.total(),
+            "bytes_peer": self.peer.total(),
+            "bytes": kinds,
+            "sample_steps": self.sample_steps,
+            "asked": len(self.asked),
+            "answered": self.answered,
+            **self.notes,
+        }

@@ -1,0 +1,62 @@
+"""The seam: what a run hands an engine, and the one verb an engine has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+
+from unskew.data.federation import Federation
+from unskew.decay import Constant, Decay
+from unskew.faults import Faults
+from unskew.method import Method
+from unskew.net import Net
+from unskew.parts import Local
+from unskew.state import ClientStore
+from unskew.types import Ids, Leg, Tree, Update
+
+
+@dataclass
+class Job:
+    """Everything that stays the same over a run."""
+
+    method: Method
+    federation: Federation  # after the preparation before round 0
+    net: Net
+    local: Local
+    engine: Engine
+    rounds: int
+    cohort: int
+    seed: int
+    decay: Decay = field(default_factory=Constant)
+    faults: Faults = field(default_factory=Faults)
+    batch_norm: str = "average"
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+
+
+class Engine(Protocol):
+    """Runs clients. ``visit`` is the server's only verb; an algorithm never knows which engine answers."""
+
+    name: str
+
+    def visit(
+        self,
+        job: Job,
+        leg: Leg,
+        rows: Ids,
+        federation: Federation,
+        shared: Mapping[str, Tree],
+        store: ClientStore,
+        t: int,
+    ) -> Update:
+        """Train the clients at these rows of the leg and bring back their update."""
+        ...
+
+    def evaluate(self, job: Job, model: Tree, x: object, y: object) -> tuple[torch.Tensor, torch.Tensor]:
+        """The model's predicted class and loss for every sample."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,88 @@
+"""What goes wrong on purpose: lost clients, late ones, and updates that are not numbers.
+
+Which clients fail is a function of the seed, the round, the leg and the client, so every method meets the
+same faults, and a resumed run meets them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from unskew.errors import InputError
+from unskew.seeds import generator
+from unskew.types import Ids, Tree, Update
+
+TREES = ("base", "params", "moved")
+VECTORS = ("work", "examples", "steps", "samples", "loss")
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of clients that fail in a leg, each from 0 to 1."""
+
+    drop: float = 0.0  # asked, never answers
+    late: float = 0.0  # trains, but its update arrives one round later
+    nan: float = 0.0  # answers with numbers that are not finite
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if not 0 <= getattr(self, f.name) <= 1:
+                raise InputError(f"{f.name} is a share of clients from 0 to 1, not {getattr(self, f.name)}")
+
+    def hits(self, fault: str, clients: Ids, seed: int, t: int, leg: int) -> npt.NDArray[np.bool_]:
+        """Which of these clients have this fault in this leg."""
+        share = getattr(self, fault)
+        if not share:
+            return np.zeros(len(clients), bool)
+        return np.array([generator(seed, fault, t, leg, int(c)).random() < share for c in clients], bool)
+
+    def spoil(self, update: Update, seed: int, t: int, leg: int) -> Update:
+        """Put NaN into the models of those who answer with one."""
+        hit = torch.from_numpy(self.hits("nan", update.clients, seed, t, leg))
+        if not hit.any():
+            return update
+        params = {
+            k: torch.where(hit.view(-1, *[1] * (v.dim() - 1)), torch.nan, v) if v.is_floating_point() else v
+            for k, v in update.params.items()
+        }
+        return replace(update, params=params)
+
+
+def finite(update: Update) -> npt.NDArray[np.bool_]:
+    """Which rows hold only finite numbers, in their model and in what parts report."""
+    trees = [update.params, *update.uploads.values()]
+    good = torch.ones(len(update), dtype=torch.bool)
+    for value in (v for tree in trees for v in tree.values()):
+        if value.is_floating_point():
+            good &= torch.isfinite(value).flatten(1).all(1).cpu()
+    return good.numpy()
+
+
+def packed(update: Update) -> Tree:
+    """An update as one tree, to wait in State until it arrives."""
+    tree: Tree = {"clients": torch.from_numpy(update.clients), "rows": torch.from_numpy(update.rows)}
+    tree |= {name: getattr(update, name) for name in VECTORS}
+    tree |= {f"{name}|{k}": v.contiguous() for name in TREES for k, v in getattr(update, name).items()}
+    for kind in ("uploads", "memory"):
+        for part, held in getattr(update, kind).items():
+            tree |= {f"{kind}|{part}|{k}": v for k, v in held.items()}
+    return tree
+
+
+def unpacked(tree: Tree, parts: tuple[str, ...]) -> Update:
+    trees: dict[str, Any] = {name: {} for name in TREES}
+    nested: dict[str, Any] = {kind: {p: {} for p in parts} for kind in ("uploads", "memory")}
+    for key, value in tree.items():
+        kind, _, rest = key.partition("|")
+        if kind in TREES:
+            trees[kind][rest] = value
+        elif kind in nested:
+            part, _, name = rest.partition("|")
+            nested[kind][part][name] = value
+    vectors: dict[str, Any] = {name: tree[name] for name in VECTORS}
+    return Update(rows=tree["rows"].numpy(), clients=tree["clients"].numpy(), **trees, **vectors, **nested)

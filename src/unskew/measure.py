@@ -1,0 +1,88 @@
+"""Measurements on request: drift from centralised training, and the skew of the minimal losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from unskew.client import Errand, Pool, Task, train
+from unskew.engines.engine import Job
+from unskew.errors import unknown
+from unskew.method import Method
+from unskew.plan import plan
+from unskew.prepare import Pooled
+from unskew.round import play_round
+from unskew.seeds import generator
+from unskew.state import ClientStore, State
+from unskew.types import Tree
+
+MEASURES = {
+    "divergence": "||w - w_c|| / ||w_c|| of the global model from one trained centrally in step (thesis 4.1)",
+    "gamma": "F* - sum of n_k/n F_k*, the skew of the minimal losses (thesis eq. 3.1)",
+}
+
+
+def check_measures(names: tuple[str, ...]) -> None:
+    for name in names:
+        if name not in MEASURES:
+            raise unknown("measurement", name, MEASURES)
+
+
+def centralized_twin(job: Job) -> Job:
+    """The same run with all data in one place: same model, same budget of sample-steps, no faults."""
+    method = Method.parse("centralized")
+    federation = Pooled().once(job.federation, job.cohort, job.seed)
+    return replace(job, method=method, federation=federation, faults=type(job.faults)())
+
+
+def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float, Tree]:
+    """The divergence after this round, and the centralised model one round further."""
+    t = state.round - 1
+    memory: dict[str, Tree] = {part.name: {} for part in twin.method.parts}
+    after, _ = play_round(twin, State(t, twin_params, memory, ClientStore(), state.seed))
+    apart = sum(
+        float((state.params[k] - after.params[k]).double().square().sum()) for k in twin.net.trainable
+    )
+    size = sum(float(after.params[k].double().square().sum()) for k in twin.net.trainable)
+    return float(np.sqrt(apart / size)), after.params
+
+
+def gamma(job: Job, model: Tree, pool: Pool, epochs: float = 20.0, most: int = 100) -> dict[str, float]:
+    """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
+
+    The minima are those that ``epochs`` of the run's own optimiser reach (the exact ones cannot be known for a
+    network); of more than ``most`` clients a seeded sample is taken.
+    """
+    federation = job.federation
+    local = replace(job.local, epochs=epochs, steps=None)
+    task = Task(job.net, (), local, job.seed, federation.dataset.classes)
+    chosen = np.arange(federation.clients)
+    if len(chosen) > most:
+        chosen = np.sort(generator(job.seed, "gamma").choice(federation.clients, most, replace=False))
+
+    def minimum(held: np.ndarray[tuple[int], np.dtype[np.int64]], client: int) -> float:
+        places = torch.from_numpy(held)
+        work = plan(len(held), len(held), local, seed=job.seed, t=job.rounds, client=client)
+        census = torch.zeros(federation.dataset.classes)
+        errand = Errand(client, job.rounds, model, model, places, work, local.lr, census, {}, {})
+        found = train(task, pool, errand).params
+        with torch.inference_mode():
+            losses = []
+            for start in range(0, len(places), 500):
+                x, y = pool.take(places[start : start + 500])
+                losses.append(torch.nn.functional.cross_entropy(job.net.judge(found, x), y, reduction="sum"))
+        return float(sum(float(v) for v in losses)) / len(held)
+
+    everything = minimum(federation.indices, -1)
+    weights = federation.weigh[chosen] / federation.weigh[chosen].sum()
+    local_minima = [minimum(federation.samples(int(c)), int(c)) for c in chosen]
+    mean = float(np.dot(weights, local_minima))
+    return {
+        "gamma": everything - mean,
+        "global_minimum": everything,
+        "mean_local_minimum": mean,
+        "clients": len(chosen),
+        "epochs": epochs,
+    }

@@ -1,0 +1,136 @@
+"""A method: seven slots, checked; and the expression that names it, e.g. ``scaffold+sem``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections import Counter
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from unskew import aggregate, calibrate, expression, objective, prepare, schedule, select, tune
+from unskew.aggregate import FedAvg
+from unskew.errors import InputError, unknown
+from unskew.expression import Call, parse, render
+from unskew.parts import (
+    DECIDES,
+    SLOTS,
+    Aggregate,
+    Calibrate,
+    Objective,
+    Part,
+    Prepare,
+    Schedule,
+    Select,
+    Tune,
+)
+from unskew.schedule import Plain
+from unskew.select import Uniform
+
+
+def _parts(*folders: ModuleType) -> dict[str, type[Part]]:
+    """Every part that a slot's folder imports."""
+    found = (c for folder in folders for c in vars(folder).values())
+    return {c.name: c for c in found if inspect.isclass(c) and issubclass(c, Part)}
+
+
+PARTS = _parts(prepare, select, tune, schedule, objective, aggregate, calibrate)
+"""Every part by name, slot after slot."""
+
+PRESETS: dict[str, tuple[str, str]] = {
+    "centralized": (
+        "pooled+full",
+        "All data in one place with a cohort's budget of sample-steps: the upper bound.",
+    ),
+}
+"""Papers' systems as sums of parts: name -> (expression, what it is)."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """What happens in a round. Slots that decide hold one part, slots that add hold any number."""
+
+    prepare: tuple[Prepare, ...] = ()
+    select: Select = field(default_factory=Uniform)
+    tune: tuple[Tune, ...] = ()
+    schedule: Schedule = field(default_factory=Plain)
+    objective: tuple[Objective, ...] = ()
+    aggregate: Aggregate = field(default_factory=FedAvg)
+    calibrate: tuple[Calibrate, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Part) -> Method:
+        """A method of these parts; slots not named keep uniform selection, plain rounds and FedAvg."""
+        slots: dict[str, list[Part]] = {slot: [] for slot in SLOTS}
+        for part in parts:
+            slots[part.slot].append(part)
+        for name, times in Counter(p.name for p in parts).items():
+            if times > 1:
+                raise InputError(f"{name} appears {times} times; keep one")
+        for slot in DECIDES:
+            if len(slots[slot]) > 1:
+                names = " and ".join(p.name for p in slots[slot])
+                raise InputError(f"{names} both decide {slot!r}; keep one")
+        forward = [p.name for p in slots["objective"] if type(p).forward is not Objective.forward]  # type: ignore[attr-defined]
+        if len(forward) > 1:
+            raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
+        chosen: dict[str, Any] = {s: p[0] if s in DECIDES else tuple(p) for s, p in slots.items() if p}
+        return cls(**chosen)
+
+    @classmethod
+    def parse(cls, text: str | Method) -> Method:
+        """Read ``fedprox(mu=0.01)+sem`` or a preset's name."""
+        if isinstance(text, Method):
+            return text
+        return cls.of(*(part for call in parse(text) for part in _resolve(call)))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts, in the order of the slots."""
+        slots = (getattr(self, slot) for slot in SLOTS)
+        return tuple(p for held in slots for p in (held if isinstance(held, tuple) else (held,)))
+
+    @property
+    def discloses(self) -> tuple[str, ...]:
+        """What leaves a client beyond a model update, each with the part that sends it."""
+        return tuple(f"{what} ({part.name})" for part in self.parts for what in part.discloses)
+
+    def __str__(self) -> str:
+        """The expression that builds this method; defaults are left out."""
+        plain = (Uniform(), Plain(), FedAvg())
+        named = [_written(p) for p in self.parts if p not in plain]
+        return "+".join(named) or "fedavg"
+
+
+def _resolve(call: Call) -> list[Part]:
+    """The parts that a name stands for: a part, a preset, or a class of one's own as package.module:Class."""
+    if call.name in PRESETS:
+        if call.args or call.kwargs:
+            raise InputError(
+                f"{call.name} is a preset and takes no values; write its parts: {PRESETS[call.name][0]}"
+            )
+        return [part for inner in parse(PRESETS[call.name][0]) for part in _resolve(inner)]
+    if ":" in call.name:
+        return [expression.build(call, {call.name: own_part(call.name)}, "part")]
+    if call.name not in PARTS:
+        raise unknown("method or part", call.name, [*PARTS, *PRESETS])
+    return [expression.build(call, PARTS, "part")]
+
+
+def own_part(path: str) -> type[Part]:
+    """A part of one's own, by ``package.module:Class``."""
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as problem:
+        raise InputError(f"cannot import the part {path!r}: {problem}") from problem
+    if not (inspect.isclass(found) and issubclass(found, Part)):
+        raise InputError(f"{path!r} is not a part: derive it from a slot class of unskew.parts")
+    return found
+
+
+def _written(part: Part) -> str:
+    text = render(part)
+    own = PARTS.get(part.name) is not type(part)
+    return text.replace(part.name, f"{type(part).__module__}:{type(part).__qualname__}", 1) if own else text

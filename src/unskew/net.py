@@ -1,0 +1,96 @@
+"""A model as a function of its trees: what objectives and engines call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+from torch import Tensor
+from torch.func import functional_call
+
+from unskew.models.functional import context, trees
+from unskew.models.layers import BatchNorm
+from unskew.models.split import SplitModel
+from unskew.types import Tree, nbytes
+
+
+class Net:
+    """The model's code without its numbers: parameters and statistics always come in as arguments.
+
+    ``net(params, x)`` is the forward pass of training, with the statistics and dropout masks that ``bound``
+    fixed for this step. ``net.judge(model, x)`` is the forward pass of evaluation, for a teacher or a test, with
+    the statistics of that model.
+    """
+
+    def __init__(self, module: SplitModel):
+        self.training: SplitModel = copy.deepcopy(module).train()
+        self.judging: SplitModel = copy.deepcopy(module).eval()
+        for frozen in (self.training, self.judging):
+            frozen.requires_grad_(False)
+        parameters, buffers = trees(module)
+        self.initial: Tree = parameters | buffers
+        self.own = frozenset(parameters)  # what the module itself has; objectives may add heads beside it
+        self.trainable: tuple[str, ...] = tuple(parameters)
+        self.buffers: tuple[str, ...] = tuple(buffers)
+        self.draws_masks = bool(module.fed[0])
+        self.held: Tree = {}  # statistics and context of one step
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Logits, in training mode."""
+        return self._run(self.training, params, x)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, layer: str) -> Tensor:
+        return self._run(self.training, params, x, upto=layer)
+
+    def head(self, params: Mapping[str, Tensor], f: Tensor, layer: str) -> Tensor:
+        return self._run(self.training, params, f, since=layer)
+
+    def features(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return self.embed(params, x, self.training.last_layer)
+
+    def classify(self, params: Mapping[str, Tensor], features: Tensor) -> Tensor:
+        return self.head(params, features, self.training.last_layer)
+
+    def judge(
+        self, model: Mapping[str, Tensor], x: Tensor, since: str | None = None, upto: str | None = None
+    ) -> Tensor:
+        """Logits (or what lies between two layers) in evaluation mode: no masks, statistics untouched."""
+        held = {k: v for k, v in model.items() if k in self.own or k in self.buffers}
+        return functional_call(self.judging, held, (x,), {"since": since, "upto": upto})  # type: ignore[no-any-return]
+
+    def bound(self, buffers: Tree, seed: Tensor | None = None, weight: Tensor | None = None) -> Net:
+        """This net for one step: training updates ``buffers`` in place."""
+        here = copy.copy(self)
+        here.held = buffers | context(self.training, seed, weight)
+        return here
+
+    def statistics(self, model: Mapping[str, Tensor]) -> Tree:
+        """The part of a model that is measured, not trained: batch norm's running averages."""
+        return {k: model[k] for k in self.buffers}
+
+    def by_batch_statistics(self) -> Net:
+        """This net, judging with the statistics of the batch at hand, for models that have none of their own."""
+        here = copy.copy(self)
+        here.judging = copy.deepcopy(self.judging)
+        for module in here.judging.modules():
+            if isinstance(module, BatchNorm):
+                module.train()
+                module.momentum = 0.0
+        return here
+
+    def travelling_bytes(self, model: Mapping[str, Tensor], batch_norm: str) -> int:
+        """What is sent of a model: everything, or all but the statistics where these stay at home."""
+        stays = set() if batch_norm == "average" else set(self.buffers)
+        return nbytes({k: v for k, v in model.items() if k not in stays})
+
+    def _run(
+        self,
+        module: SplitModel,
+        params: Mapping[str, Tensor],
+        x: Tensor,
+        since: str | None = None,
+        upto: str | None = None,
+    ) -> Tensor:
+        held = {k: v for k, v in params.items() if k in self.own}
+        cut = {"since": since, "upto": upto} if since or upto else None
+        return functional_call(module, held | self.held, (x,), cut)  # type: ignore[no-any-return]

@@ -1,0 +1,1 @@
+"""What does a client minimise? One line a part."""

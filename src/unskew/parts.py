@@ -1,0 +1,279 @@
+"""The seven slots of a round. This file is the extension guide.
+
+A method is made of parts, and a part is a frozen dataclass that stores hyper-parameters and nothing else: what
+the server or a client remembers lives in ``State``, keyed by the part's name, and comes in as an argument. So a
+run can be killed anywhere, and parts compose.
+
+To add a method, write one file in the folder of its slot and one line in that folder's ``__init__.py``. The
+whole of FedProx, for example:
+
+    @dataclass(frozen=True)
+    class FedProx(Objective):
+        '''Pulls a client's model towards the one it started from (Li et al., MLSys 2020, eq. 2).'''
+
+        name: ClassVar[str] = "fedprox"
+        mu: float = 0.01  # mu, eq. 2
+
+        def penalty(self, step: Step) -> Tensor:
+            drift = sum(((p - step.anchor[k]) ** 2).sum() for k, p in step.params.items())
+            return self.mu / 2 * drift
+
+Its name on the command line, its listing, its docs and its checks (``unskew.checks.check_part``) follow.
+Slots that *decide* hold exactly one part (select, schedule, aggregate); slots that *add* hold any number, in
+the order written (prepare, tune, objective, calibrate).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.data.federation import Federation
+from unskew.types import Cohort, Ids, Leg, PerClient, Tree, Update, moved_by
+
+if TYPE_CHECKING:
+    from unskew.net import Net
+
+SLOTS = {
+    "prepare": "what data does each client train on?",
+    "select": "who takes part this round?",
+    "tune": "with which local settings?",
+    "schedule": "how does a model travel through clients in a round?",
+    "objective": "what does a client minimise?",
+    "aggregate": "how do updates become the next model?",
+    "calibrate": "what is done to a copy of the model before it is judged?",
+}
+DECIDES = ("select", "schedule", "aggregate")
+
+
+@dataclass(frozen=True)
+class Part:
+    """Hyper-parameters with a name. ``discloses`` says what leaves a client beyond a model update."""
+
+    name: ClassVar[str]
+    slot: ClassVar[str]
+    paper: ClassVar[str] = ""
+    discloses: ClassVar[tuple[str, ...]] = ()
+
+    def init_server(self, params: Tree) -> Tree:
+        """What the server remembers for this part before round 0."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Prepare(Part):
+    """Changes what data clients train on, once before round 0 or each round before selection."""
+
+    slot: ClassVar[str] = "prepare"
+
+    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
+        return federation
+
+    def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
+        return federation, memory
+
+
+@dataclass(frozen=True)
+class Select(Part):
+    """Decides who takes part."""
+
+    slot: ClassVar[str] = "select"
+
+    def select(
+        self, count: int, exclude: Ids, federation: Federation, memory: Tree, rng: np.random.Generator
+    ) -> tuple[Cohort, Tree]:
+        """At most ``count`` clients that are not in ``exclude``."""
+        raise TypeError(f"{self.name} does not say whom it selects: define select()")
+
+
+@dataclass(frozen=True)
+class Tune(Part):
+    """Sets local settings client by client; later parts see and may overrule what earlier ones set."""
+
+    slot: ClassVar[str] = "tune"
+
+    def settings(self, t: int, cohort: Cohort, federation: Federation, local: Local) -> PerClient:
+        return cohort.settings
+
+
+@dataclass(frozen=True)
+class Schedule(Part):
+    """Decides how models travel. The expensive verbs come in as functions, so any base method fits."""
+
+    slot: ClassVar[str] = "schedule"
+
+    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+        """The next global model, and what the schedule remembers (models in flight, for instance)."""
+        raise TypeError(f"{self.name} does not say how models travel: define round()")
+
+
+@dataclass
+class Play:
+    """What a schedule is handed each round."""
+
+    t: int
+    last: bool  # whether this is the run's last round
+    cohort: int  # how many clients the run asks for in a round
+    federation: Federation
+    select: Callable[..., Cohort]  # select(count=None, exclude=()) -> Cohort
+    train: Callable[[Leg], Update]
+    combine: Callable[[Tree, Update], Tree]  # the aggregation rule
+    rng: np.random.Generator
+    note: Callable[..., None]  # note(key=value): into this round's log line
+
+
+@dataclass(frozen=True)
+class Local:
+    """How a client trains, the same for all unless a Tune part says otherwise."""
+
+    epochs: float | None = 1.0  # passes over the client's data a round; fractions allowed
+    steps: int | None = None  # or a number of steps; exactly one of the two is set
+    batch: int = 32
+    lr: float = 0.01
+    optimizer: str = "sgd"
+    momentum: float = 0.0
+    nesterov: bool = False
+    weight_decay: float = 0.0
+    clip: float | None = None  # largest norm of a step's whole gradient
+    last: str = "keep"  # the last, partial batch: keep | drop | wrap
+
+
+@dataclass
+class Batch:
+    """One mini-batch of one client; ``weight`` is 0 on padding, and every statistic must honour it."""
+
+    x: Tensor
+    y: Tensor  # [B] whole numbers, or [B, classes] soft labels
+    weight: Tensor  # [B]
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The weighted mean of one value a sample."""
+        return (values * self.weight).sum() / self.weight.sum().clamp_min(1.0)
+
+
+@dataclass
+class Out:
+    """What the model said: logits, the target they are judged by, and features where a part asked for them."""
+
+    logits: Tensor
+    target: Tensor
+    features: Tensor | None = None
+
+
+@dataclass
+class Step:
+    """What an objective sees: one client, one batch. ``shared``, ``mine`` and ``draws`` are the part's own."""
+
+    net: Net
+    params: Tree  # trainable, being differentiated
+    anchor: Tree  # what drift is measured against
+    batch: Batch
+    census: Tensor  # [classes] the client's label counts
+    t: int
+    out: Out | None = None
+    shared: Tree | None = None  # from the server
+    mine: Tree | None = None  # the client's own memory
+    draws: Tree | None = None  # randomness, drawn before the step
+
+
+@dataclass
+class Visit:
+    """What an objective sees when a client's training ends: enough to report and to remember."""
+
+    net: Net
+    start: Tree
+    end: Tree
+    anchor: Tree
+    moved: Tree  # sum of (end - start) over the legs of this visit, trainable parameters only
+    steps: int
+    work: float  # sum of the learning rates of all steps
+    census: Tensor
+    t: int
+    shared: Tree
+    mine: Tree
+    gradient: Callable[[Tree], Tree]  # the task's gradient over all the client's data at a model
+
+
+@dataclass(frozen=True)
+class Objective(Part):
+    """Changes what a client minimises. Every method here is optional.
+
+    ``inputs``, ``logits`` and ``correct`` chain in the order written; penalties add; at most one part of a
+    method may replace ``forward``. ``report`` runs on closing legs; a client's memory is committed only when
+    its upload lands. ``share``, ``absorb`` are the server's half.
+    """
+
+    slot: ClassVar[str] = "objective"
+    wants_features: ClassVar[bool] = False
+
+    def init_client(self, params: Tree) -> Tree:
+        """A client's memory before its first visit."""
+        return {}
+
+    def draw(self, rng: np.random.Generator, steps: int, batch: int) -> Mapping[str, np.ndarray[Any, Any]]:
+        """Random numbers for every step of a visit, with a leading axis of ``steps``."""
+        return {}
+
+    def inputs(self, batch: Batch, step: Step) -> Batch:
+        return batch
+
+    def forward(self, step: Step) -> Out | None:
+        """Replace the forward pass; None leaves the plain one."""
+        return None
+
+    def logits(self, logits: Tensor, step: Step) -> Tensor:
+        return logits
+
+    def penalty(self, step: Step) -> Tensor | float:
+        return 0.0
+
+    def correct(self, grads: Tree, step: Step) -> Tree:
+        return grads
+
+    def report(self, visit: Visit) -> tuple[Tree, Tree]:
+        """(what is uploaded, what the client remembers)."""
+        return {}, visit.mine
+
+    def share(self, memory: Tree, t: int) -> Tree:
+        """What the server sends along with the model."""
+        return {}
+
+    def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:
+        """The server's memory after these uploads; ``clients`` is the size of the federation."""
+        return memory
+
+
+@dataclass(frozen=True)
+class Aggregate(Part):
+    """Decides how updates become the next model. Linear rules only give weights; others override aggregate."""
+
+    slot: ClassVar[str] = "aggregate"
+
+    def weights(self, update: Update) -> Tensor:
+        """One weight a row, float64; the next model is params + sum of weight x (params_i - base_i)."""
+        raise TypeError(f"{self.name} does not say what updates weigh: define weights() or aggregate()")
+
+    def aggregate(
+        self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
+    ) -> tuple[Tree, Tree]:
+        return moved_by(params, update.weighted_delta(self.weights(update))), memory
+
+
+@dataclass(frozen=True)
+class Calibrate(Part):
+    """Changes a copy of the model before it is judged."""
+
+    slot: ClassVar[str] = "calibrate"
+
+    def calibrate(self, params: Tree, net: Net, federation: Federation, seed: int) -> Tree:
+        return params
+
+
+def task_loss(logits: Tensor, target: Tensor, batch: Batch) -> Tensor:
+    """Cross-entropy, averaged over the samples that count; targets may be soft."""
+    return batch.mean(torch.nn.functional.cross_entropy(logits, target, reduction="none"))

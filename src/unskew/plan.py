@@ -1,0 +1,86 @@
+"""Which samples a client trains on in which step: a function of the seed, the round and the client alone.
+
+A client's budget is counted in steps. An epoch of the budget is as many steps as one pass over ``budget``
+samples takes; the batches themselves come from one shuffled pass after the other over the data the client
+holds. The two sizes differ where data was added (augmentation, sharing) or pooled and compute must stay equal.
+A leg that spends a share of the budget takes a range of these steps, so two halves are exactly one whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unskew.parts import Local
+from unskew.seeds import generator
+from unskew.types import Ids
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Positions in the client's own list, step after step: step s is ``order[cuts[s]:cuts[s + 1]]``."""
+
+    order: Ids
+    cuts: Ids
+    first: int  # the number, within the whole visit, of the first step here
+    whole: int  # how many steps the whole visit has
+    batch: int
+
+    @property
+    def steps(self) -> int:
+        return len(self.cuts) - 1
+
+    @property
+    def samples(self) -> int:
+        return len(self.order)
+
+
+def batches_in(samples: int, batch: int, last: str) -> int:
+    """How many steps one pass takes."""
+    return max(1, samples // batch) if last == "drop" else math.ceil(samples / batch)
+
+
+def plan(
+    held: int,
+    budget: int,
+    local: Local,
+    *,
+    seed: int,
+    t: int,
+    client: int,
+    done: float = 0.0,
+    share: float = 1.0,
+    batch: int | None = None,
+) -> Plan:
+    """The steps of one leg for a client that holds ``held`` samples and may spend epochs of ``budget``."""
+    size = max(1, min(batch or local.batch, held))
+    if held == 0 or budget == 0:
+        return Plan(np.zeros(0, np.int64), np.zeros(1, np.int64), 0, 0, size)
+    if local.steps is not None:
+        whole = local.steps
+    else:
+        whole = math.ceil((local.epochs or 0.0) * batches_in(budget, batch or local.batch, local.last) - 1e-9)
+    first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))
+    per_pass = batches_in(held, size, local.last)
+    pieces: list[Ids] = []
+    for number in range(first // per_pass, math.ceil(stop / per_pass)):
+        shuffled = generator(seed, "batches", t, client, number).permutation(held)
+        for step in range(max(first, number * per_pass), min(stop, (number + 1) * per_pass)):
+            start = (step - number * per_pass) * size
+            piece = shuffled[start : start + size]
+            if local.last == "wrap" and len(piece) < size:
+                piece = np.concatenate([piece, shuffled[: size - len(piece)]])
+            pieces.append(piece)
+    cuts = np.cumsum([0, *(len(p) for p in pieces)], dtype=np.int64)
+    order = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
+    return Plan(order, cuts, first, whole, size)
+
+
+def subset(labels: Ids, per_class: Ids, *, seed: int, t: int, client: int) -> Ids:
+    """Positions of ``per_class[c]`` samples of each class c, drawn anew each round; at most what there is."""
+    rng = generator(seed, "subset", t, client)
+    shuffled = rng.permutation(len(labels))
+    chosen = [shuffled[labels[shuffled] == c][: int(wanted)] for c, wanted in enumerate(per_class)]
+    return np.sort(np.concatenate(chosen))

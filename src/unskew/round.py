@@ -1,0 +1,98 @@
+"""One round, as State -> State. Read this first.
+
+prepare   what data does each client train on?
+select    who takes part?
+tune      with which local settings?
+schedule  how does a model travel through clients?      <- asks for training, leg by leg
+objective what does a client minimise?                   (unskew.client)
+aggregate how do updates become the next model?
+calibrate what is done to a copy before it is judged?    (unskew.run)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from unskew.costs import Costs
+from unskew.engines.engine import Job
+from unskew.faults import finite, packed, unpacked
+from unskew.parts import Play
+from unskew.seeds import generator
+from unskew.state import NOBODY, State
+from unskew.types import Cohort, Ids, Leg, Tree, Update
+
+
+def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
+    """Play round ``state.round``; the next state, and the round's line for the log."""
+    method, t, seed = job.method, state.round, state.seed
+    server, store, federation = dict(state.server), state.clients, job.federation
+    for part in method.prepare:
+        federation, server[part.name] = part.each(t, federation, server[part.name], seed)
+    shared = {o.name: o.share(server[o.name], t) for o in method.objective}
+    costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm))
+    selections = legs = 0
+
+    def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
+        nonlocal selections
+        rng = generator(seed, "select", t, selections)
+        selections += 1
+        memory = server[method.select.name]
+        cohort, server[method.select.name] = method.select.select(
+            count or job.cohort, exclude, federation, memory, rng
+        )
+        for part in method.tune:
+            cohort.settings = part.settings(t, cohort, federation, job.local)
+        return cohort
+
+    def train(leg: Leg) -> Update:
+        nonlocal legs
+        costs.sent(leg, shared)
+        lost = job.faults.hits("drop", leg.clients, seed, t, legs)
+        update = job.engine.visit(job, leg, np.flatnonzero(~lost), federation, shared, store, t)
+        update = job.faults.spoil(update, seed, t, legs)
+        legs += 1
+        costs.received(leg, update)
+        good = finite(update)
+        if not good.all():
+            costs.notes["rejected"] = costs.notes.get("rejected", []) + update.clients[~good].tolist()
+            update = update.take(good)
+        return update
+
+    def combine(params: Tree, update: Update) -> Tree:
+        nonlocal store
+        late = job.faults.hits("late", update.clients, seed, t, legs)
+        waiting, server["late"] = server.get("late", {}), packed(update.take(late)) if late.any() else {}
+        arrived = [update.take(~late) if late.any() else update]
+        if waiting:
+            arrived.append(unpacked(waiting, tuple(update.memory)))
+            costs.notes["late"] = arrived[-1].clients.tolist()
+        landed = (
+            Update.joined(a for a in arrived if len(a)) if any(map(len, arrived)) else update.take(NOBODY)
+        )
+        costs.answered += len(landed)
+        if not len(landed):
+            return params  # a cohort that vanished leaves the model unchanged
+        for o in method.objective:
+            server[o.name] = o.absorb(server[o.name], landed, federation.clients)
+        for part, memory in landed.memory.items():
+            store = store.put(part, landed.clients, memory)
+        rule = method.aggregate
+        params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
+        return params
+
+    play = Play(
+        t=t,
+        last=t == job.rounds - 1,
+        cohort=job.cohort,
+        federation=federation,
+        select=select,
+        train=train,
+        combine=combine,
+        rng=generator(seed, "schedule", t),
+        note=costs.notes.update,
+    )
+    name = method.schedule.name
+    params, server[name] = method.schedule.round(play, state.params, server[name])
+    return State(t + 1, params, server, store, seed), costs.line()

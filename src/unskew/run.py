@@ -1,0 +1,441 @@
+"""Rounds, evaluation, checkpoints: ``run()`` and ``resume()``."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
+from unskew.decay import decay
+from unskew.engines.engine import Engine, Job
+from unskew.engines.loop import Loop
+from unskew.errors import InputError
+from unskew.faults import Faults
+from unskew.log import RunFolder, read_folder
+from unskew.measure import centralized_twin, check_measures, divergence, gamma
+from unskew.method import Method
+from unskew.metrics import skew
+from unskew.net import Net
+from unskew.parts import Local
+from unskew.progress import Progress, progress_for
+from unskew.round import play_round
+from unskew.spec import Spec
+from unskew.state import State, initial_state, load_state, save_state
+from unskew.types import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Data = str | Path | Dataset | Federation | tuple[Any, ...]
+
+
+class RunFailed(RuntimeError):
+    """The run stopped for a reason outside the input, told in one sentence; the last checkpoint is whole."""
+
+
+@dataclass
+class Run:
+    """A run that has ended: its numbers, its log, its model."""
+
+    folder: RunFolder
+    spec: Spec
+    state: State
+    net: Net
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return self.folder.result
+
+    @property
+    def path(self) -> Path | None:
+        return self.folder.path
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The final global model, ready to use."""
+        import copy
+
+        module = copy.deepcopy(self.net.judging)
+        module.load_state_dict({k: v for k, v in self.state.params.items() if k in module.state_dict()})
+        return module.requires_grad_(True)
+
+    def frame(self) -> pd.DataFrame:
+        """The log as a table, one row a round."""
+        import pandas as pd
+
+        return pd.json_normalize(self.folder.lines, sep="_")
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the HTML report of this run and return where it is."""
+        from unskew.report import write_report
+
+        return write_report([self], path)
+
+    def __repr__(self) -> str:
+        final = self.result.get("final") or {}
+        accuracy = final.get("accuracy")
+        shown = f"{accuracy:.4f}" if accuracy is not None else "-"
+        return (
+            f"Run({self.spec.method!r} on {self.spec.dataset}, {self.state.round} rounds, accuracy {shown})"
+        )
+
+    def _repr_html_(self) -> str:
+        from unskew.report import run_card
+
+        return run_card(self)
+
+
+def run(
+    spec: Spec | None = None,
+    *,
+    data: Data | None = None,
+    out: str | Path | None = None,
+    model: str | torch.nn.Module | None = None,
+    method: str | Method | None = None,
+    progress: bool | Progress = True,
+    **settings: Any,
+) -> Run:
+    """Train and log. Settings are the fields of ``Spec``; ``data`` may also be a Federation or arrays.
+
+    With ``out`` the run has a folder and can be resumed; without, it stays in memory.
+    """
+    if isinstance(data, (str, Path)):
+        settings["dataset"] = str(data)
+        data = None
+    if isinstance(method, Method):
+        settings["method"] = str(method)
+    elif method is not None:
+        settings["method"] = method
+    if isinstance(model, str):
+        settings["model"] = model
+        model = None
+    elif model is not None:
+        settings["model"] = f"{type(model).__module__}:{type(model).__qualname__}"
+    spec = Spec.of((spec.as_dict() if spec else {}) | settings)
+    with single_threaded():
+        setup = prepare(spec, data, model)
+        folder = RunFolder(Path(out) if out is not None else None)
+        if folder.path is not None:
+            _refuse_taken(folder.path)
+        with folder.locked():
+            folder.start(spec, setup.about)
+            if folder.path is not None:
+                setup.save_partition(folder.path / "partition.npz")
+            return _rounds(spec, setup, folder, setup.state, progress)
+
+
+def resume(
+    path: str | Path,
+    *,
+    data: Data | None = None,
+    model: torch.nn.Module | None = None,
+    progress: bool | Progress = True,
+) -> Run:
+    """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is."""
+    folder, spec, about = read_folder(Path(path))
+    if about.get("given") and data is None:
+        raise InputError(
+            f"{path} was run on data given in Python; resume it there: unskew.resume({str(path)!r}, data=...)"
+        )
+    if about.get("own_model") and model is None:
+        raise InputError(f"{path} was run with a model given in Python; resume it there with model=...")
+    with single_threaded(), folder.locked():
+        setup = prepare(spec, data if not isinstance(data, (str, Path)) else None, model)
+        if setup.about["sha256"] != about.get("sha256"):
+            raise InputError(f"the data of {path} is not what the run began with; give it the same data")
+        state = load_state(Path(path) / "state") or setup.state
+        if folder.result.get("status") == "done" and state.round >= spec.rounds:
+            return Run(folder, spec, state, setup.job.net)
+        folder.rewind(state.round)
+        folder.save({"status": "running"})
+        return _rounds(spec, setup, folder, state, progress)
+
+
+@dataclass
+class Setup:
+    """A spec made real."""
+
+    job: Job
+    state: State
+    partition: Any
+    skew: dict[str, Any]
+    about: dict[str, Any]
+
+    def save_partition(self, path: Path) -> None:
+        if self.partition is not None:
+            self.partition.save(path)
+
+
+def prepare(
+    spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None = None, model: Any = None
+) -> Setup:
+    """Load, partition, build and check everything, before anything is written."""
+    from unskew.models import build
+
+    method = Method.parse(spec.method)
+    falls = decay(spec.decay)
+    check_measures(spec.measure)
+    if spec.device not in ("auto", "cpu"):
+        raise InputError(f"device {spec.device!r} is not available: the loop engine runs on the cpu")
+    federation, partition = _federation(spec, data)
+    cohort = _cohort(spec, federation.clients)
+    dtype = getattr(torch, spec.precision)
+    dataset = federation.dataset
+    net = Net(
+        build(
+            model if model is not None else auto_model(spec.model, dataset),
+            dataset.shape,
+            dataset.classes,
+            spec.seed,
+            dtype,
+        )
+    )
+    measured = skew(federation.counts).as_dict()
+    measured.pop("emd_per_client", None)
+    prepared = federation
+    for part in method.prepare:
+        prepared = part.once(prepared, cohort, spec.seed)
+    local = Local(
+        epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
+        **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
+    )
+    job = Job(
+        method=method,
+        federation=prepared,
+        net=net,
+        local=local,
+        engine=engine(spec),
+        rounds=spec.rounds,
+        cohort=cohort,
+        seed=spec.seed,
+        decay=falls,
+        faults=Faults(spec.drop, spec.late, spec.nan),
+        batch_norm=spec.batch_norm,
+        dtype=dtype,
+    )
+    memories = {part.name: part.init_server(net.initial) for part in method.parts}
+    if "divergence" in spec.measure:
+        memories["divergence"] = dict(net.initial)
+    content = hashlib.sha256()
+    for array in (federation.indices, federation.offsets, dataset.y, dataset.x[:64], dataset.y_test):
+        content.update(np.ascontiguousarray(array).tobytes())
+    about = {
+        "name": dataset.name,
+        "clients": federation.clients,
+        "samples": len(federation.indices),
+        "sha256": content.hexdigest(),
+        "given": data is not None,
+        "own_model": model is not None,
+        "parameters": sum(net.initial[k].numel() for k in net.trainable),
+    }
+    return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
+
+
+def engine(spec: Spec) -> Engine:
+    return Loop()
+
+
+def auto_model(name: str, dataset: Dataset) -> str:
+    """``auto``: a small convolutional network for images of 28 pixels and more, else one hidden layer."""
+    if name != "auto":
+        return name
+    return "small_cnn" if dataset.kind == "image" and min(dataset.shape[1:]) >= 28 else "mlp"
+
+
+def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None) -> tuple[Federation, Any]:
+    from unskew.data import from_arrays, load
+    from unskew.data.partition import Partition, partition
+
+    if isinstance(data, Federation):
+        return data, Partition.of(data)
+    if isinstance(data, Dataset):
+        dataset = data
+    elif data is not None:
+        dataset = from_arrays(*data)
+    else:
+        options = {k: v for k, v in (("label", spec.label), ("client", spec.client)) if v is not None}
+        dataset = load(spec.dataset, root=spec.data_folder, **options)
+    if spec.partition.endswith(".npz"):
+        held = Partition.load(Path(spec.partition), dataset)
+    else:
+        held = partition(
+            dataset,
+            spec.partition,
+            clients=spec.clients if spec.clients is not None or spec.partition.startswith("by(") else 100,
+            seed=spec.seed if spec.partition_seed is None else spec.partition_seed,
+            fraction=spec.fraction,
+            samples_per_client=spec.samples_per_client,
+            min_samples=spec.min_samples,
+            emd=spec.emd,
+        )
+    return held.federation(dataset), held
+
+
+def _cohort(spec: Spec, clients: int) -> int:
+    count = max(1, round(spec.cohort * clients)) if spec.cohort < 1 else int(spec.cohort)
+    if count > clients:
+        raise InputError(
+            f"the cohort of {count} is larger than the {clients} clients; write cohort = {clients} or less"
+        )
+    return count
+
+
+def _refuse_taken(path: Path) -> None:
+    if (path / "spec.json").exists():
+        status = read_folder(path)[0].result.get("status", "running")
+        hint = "choose another folder" if status == "done" else f"go on with it by `unskew resume {path}`"
+        raise InputError(f"{path} already holds a run ({status}); {hint}")
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file; name a folder for the run")
+    if path.is_dir() and any(p.name != "lock" for p in path.iterdir()):
+        raise InputError(f"{path} is not empty and holds no run; choose another folder")
+
+
+@contextlib.contextmanager
+def single_threaded() -> Iterator[None]:
+    """One torch thread: faster for small batches, and the number of cores then cannot change a bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress: bool | Progress) -> Run:
+    """Play what is left of the run."""
+    job = setup.job
+    bar = progress_for(progress, spec, state.round)
+    checkpoints = folder.path / "state" if folder.path is not None else None
+    saved_at, saved_round = time.monotonic(), state.round
+    twin = centralized_twin(job) if "divergence" in spec.measure else None
+    try:
+        with bar:
+            while state.round < spec.rounds:
+                began = time.perf_counter()
+                state, costs = play_round(job, state)
+                line: dict[str, Any] = {"round": state.round}
+                if state.round % spec.evaluate == 0 or state.round == spec.rounds:
+                    line |= evaluation(job, state.params, spec.evaluate_clients)
+                if twin is not None:
+                    apart, state.server["divergence"] = divergence(twin, state, state.server["divergence"])
+                    line["weight_divergence"] = apart
+                folder.append(line | costs | {"wall_s": round(time.perf_counter() - began, 6)})
+                bar.advance(folder.lines[-1])
+                due = time.monotonic() - saved_at >= spec.checkpoint or state.round == spec.rounds
+                if checkpoints is not None and due:
+                    folder.sync()  # a checkpoint never knows more rounds than the log
+                    save_state(state, checkpoints)
+                    saved_at, saved_round = time.monotonic(), state.round
+        result = summary(spec, setup, folder, state)
+        if "gamma" in spec.measure and isinstance(job.engine, Loop):
+            pool = job.engine.pool(job, job.federation.dataset)
+            result["gamma"] = gamma(job, state.params, pool)
+        folder.save(result)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise RunFailed(
+            f"the disk of {folder.name} is full after round {state.round}; the checkpoint of round {saved_round} is "
+            f"whole: make room, then `unskew resume {folder.name}`"
+        ) from problem
+    except KeyboardInterrupt:
+        if checkpoints is not None and folder.lines and folder.lines[-1]["round"] == state.round:
+            save_state(state, checkpoints)
+        raise
+    except Exception as problem:
+        with contextlib.suppress(OSError):
+            folder.save(
+                {"status": "failed", "error": f"{type(problem).__name__}: {problem}", "round": state.round}
+            )
+        raise
+    finally:
+        job.engine.close()
+    return Run(folder, spec, state, job.net)
+
+
+def evaluation(job: Job, params: Tree, clients: bool = False) -> dict[str, Any]:
+    """The global model on the global test set, by class too; and on clients' own data where asked."""
+    dataset = job.federation.dataset
+    model = params
+    for part in job.method.calibrate:
+        model = part.calibrate(model, job.net, job.federation, job.seed)
+    guess, loss = job.engine.evaluate(job, model, dataset.x_test, dataset.y_test)
+    right = (guess.numpy() == dataset.y_test).astype(np.float64)
+    count = np.bincount(dataset.y_test, minlength=dataset.classes)
+    correct = np.bincount(dataset.y_test, weights=right, minlength=dataset.classes)
+    found: dict[str, Any] = {
+        "global_test_accuracy": float(right.mean()),
+        "global_test_loss": float(loss.double().mean()),
+        "per_class_accuracy": [float(c / n) if n else None for c, n in zip(correct, count, strict=True)],
+    }
+    if clients:
+        places = np.unique(job.federation.indices)
+        guess, _ = job.engine.evaluate(job, model, dataset.x[places], dataset.y[places])
+        hit = np.zeros(len(dataset))
+        hit[places] = guess.numpy() == dataset.y[places]
+        sizes = job.federation.sizes
+        owner = np.repeat(np.arange(job.federation.clients), sizes)
+        per_client = np.bincount(owner, weights=hit[job.federation.indices], minlength=len(sizes))
+        held = sizes > 0
+        shares = per_client[held] / sizes[held]
+        found["mean_client_accuracy"] = float(shares.mean())
+        found["worst_client_accuracy"] = float(shares.min())
+    return found
+
+
+def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[str, Any]:
+    """What came out: accuracies that say what they are, costs added up, what was disclosed."""
+    judged = [line for line in folder.lines if "global_test_accuracy" in line]
+    best = max(judged, key=lambda line: line["global_test_accuracy"])
+    totals = {
+        name: sum(line[name] for line in folder.lines)
+        for name in ("bytes_down", "bytes_up", "bytes_peer", "sample_steps", "asked", "answered", "wall_s")
+    }
+    reached = {
+        str(target): next((li["round"] for li in judged if li["global_test_accuracy"] >= target), None)
+        for target in spec.target
+    }
+    return {
+        "status": "done",
+        "method": spec.method,
+        "metric": "global_test_accuracy",
+        "best": {"accuracy": best["global_test_accuracy"], "round": best["round"]},
+        "final": {"accuracy": judged[-1]["global_test_accuracy"], "round": judged[-1]["round"]},
+        "final_loss": judged[-1]["global_test_loss"],
+        "rounds": state.round,
+        "rounds_to_target": reached,
+        "totals": totals,
+        "rejected": sum(len(line.get("rejected", [])) for line in folder.lines),
+        "late": sum(len(line.get("late", [])) for line in folder.lines),
+        "skew": setup.skew,
+        "discloses": list(setup.job.method.discloses),
+        "data": setup.about,
+        "model_sha256": params_hash(state.params),
+        "seed": spec.seed,
+        "effective": {
+            "model": auto_model(spec.model, setup.job.federation.dataset),
+            "engine": setup.job.engine.name,
+        },
+    }
+
+
+def params_hash(params: Tree) -> str:
+    """A fingerprint of a model: equal if and only if every bit is."""
+    content = hashlib.sha256()
+    for name in sorted(params):
+        value = params[name].detach().cpu().contiguous()
+        content.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
+        content.update(value.view(torch.uint8).numpy().tobytes() if value.numel() else b"")
+    return content.hexdigest()

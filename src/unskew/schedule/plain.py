@@ -1,0 +1,22 @@
+"""Down, train, up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from unskew.parts import Play, Schedule
+from unskew.types import Leg, Tree
+
+
+@dataclass(frozen=True)
+class Plain(Schedule):
+    """Every selected client trains the global model and sends it back (McMahan et al., algorithm 1)."""
+
+    name: ClassVar[str] = "plain"
+    paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
+
+    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+        cohort = play.select()
+        update = play.train(Leg(cohort.clients, params, settings=cohort.settings))
+        return play.combine(params, update), memory

@@ -1,0 +1,4 @@
+"""Who takes part this round? One line a part."""
+
+from unskew.select.full import Full as Full
+from unskew.select.uniform import Uniform as Uniform

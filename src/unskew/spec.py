@@ -1,0 +1,217 @@
+"""What a run is: every setting in one flat record, the same in Python, in TOML and as flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from unskew.errors import InputError, unknown
+from unskew.expression import convert
+
+
+def _setting(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A run's settings. A field's help is its flag's help."""
+
+    dataset: str = _setting(
+        "digits", "A data set's name, or a path to own data (.npz, .csv, .parquet, a folder)."
+    )
+    data_folder: str | None = _setting(
+        None, "Where data sets lie; default: UNSKEW_DATA, else the user's cache."
+    )
+    label: str | None = _setting(None, "The label column of an own table.")
+    client: str | None = _setting(None, "The client column of an own table.")
+    partition: str = _setting(
+        "dirichlet(0.1)", "How samples are dealt to clients, or a saved partition (.npz)."
+    )
+    clients: int | None = _setting(
+        None, "How many clients; default 100, or what the partition's column holds."
+    )
+    fraction: float = _setting(1.0, "The share of the training data to use (SEM's U).")
+    samples_per_client: int | None = _setting(None, "Use this many samples a client on average.")
+    min_samples: int = _setting(1, "The fewest samples a client may hold.")
+    emd: float | None = _setting(None, "Solve the partition's own parameters for this EMD.")
+    partition_seed: int | None = _setting(None, "A seed for the partition alone; default: the run's seed.")
+    method: str = _setting("fedavg", "Parts joined with +, or a preset (see `unskew methods`).")
+    model: str = _setting("auto", "A model's name (see `unskew models`) or package.module:Class.")
+    rounds: int = _setting(50, "How many rounds.")
+    cohort: int | float = _setting(10, "Clients a round: a number, or a share below 1.")
+    epochs: float | None = _setting(
+        None, "Passes over a client's data a round; fractions allowed; default 1."
+    )
+    steps: int | None = _setting(None, "Steps a round instead of epochs.")
+    batch: int = _setting(32, "Samples a step.")
+    lr: float = _setting(0.01, "Learning rate.")
+    optimizer: Literal["sgd", "adam"] = _setting("sgd", "Local optimiser: sgd or adam.")
+    momentum: float = _setting(0.0, "Momentum of sgd.")
+    nesterov: bool = _setting(False, "Nesterov's momentum.")
+    weight_decay: float = _setting(0.0, "L2 penalty of the local optimiser.")
+    decay: str = _setting(
+        "constant", "Learning rate over rounds: constant, exponential(0.98), linear(), step(50)."
+    )
+    clip: float | None = _setting(None, "Largest norm of a step's gradient.")
+    last: Literal["keep", "drop", "wrap"] = _setting("keep", "The last, partial batch: keep, drop or wrap.")
+    batch_norm: Literal["average", "local", "drop"] = _setting(
+        "average", "Batch-norm statistics: average them, keep them local, or drop them."
+    )
+    drop: float = _setting(0.0, "Share of clients that never answer.")
+    late: float = _setting(0.0, "Share of clients whose update arrives a round late.")
+    nan: float = _setting(0.0, "Share of clients that answer with NaN.")
+    evaluate: int = _setting(1, "Evaluate every so many rounds, and at the end.")
+    evaluate_clients: bool = _setting(False, "Also judge the global model on every client's own data.")
+    target: tuple[float, ...] = _setting((), "Accuracies whose first round is reported.")
+    measure: tuple[str, ...] = _setting((), "Extra measurements: divergence, gamma.")
+    seed: int = _setting(0, "The seed of everything.")
+    engine: Literal["auto", "loop"] = _setting("auto", "Which engine runs the clients.")
+    device: str = _setting("auto", "cpu, cuda or auto.")
+    precision: Literal["float32", "float64"] = _setting("float32", "Arithmetic of training.")
+    checkpoint: float = _setting(5.0, "Seconds between checkpoints; 0 writes one every round.")
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):
+            object.__setattr__(self, f.name, convert(getattr(self, f.name), _hint(f.name), f.name))
+        if self.epochs is not None and self.steps is not None:
+            raise InputError("epochs and steps both set the local budget; keep one")
+        self._at_least("rounds clients steps batch evaluate samples_per_client", 1)
+        self._at_least("min_samples momentum weight_decay checkpoint", 0)
+        self._above("lr epochs clip fraction", 0)
+        if self.fraction > 1:
+            raise InputError(f"fraction is a share of the data of at most 1, not {self.fraction}")
+        if self.nesterov and not self.momentum:
+            raise InputError("nesterov needs momentum above 0, for example momentum = 0.9")
+        if self.optimizer == "adam" and self.momentum:
+            raise InputError("momentum belongs to sgd; adam has its own")
+        if self.cohort <= 0 or (isinstance(self.cohort, float) and self.cohort >= 1 and self.cohort % 1):
+            raise InputError(f"cohort must be a number of clients or a share below 1, not {self.cohort}")
+
+    def _at_least(self, names: str, least: float) -> None:
+        for name in names.split():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, not {value}")
+
+    def _above(self, names: str, bound: float) -> None:
+        for name in names.split():
+            value = getattr(self, name)
+            if value is not None and not value > bound:
+                raise InputError(f"{name} must be above {bound}, not {value}")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any], where: str = "") -> Spec:
+        """A spec from plain values; ``where`` names their source in complaints."""
+        known = {f.name for f in dataclasses.fields(cls)}
+        for name in values:
+            if name not in known:
+                problem = unknown("setting", name, known)
+                raise InputError(f"{where}: {problem}" if where else str(problem))
+        try:
+            return cls(**values)
+        except InputError as problem:
+            raise InputError(f"{where}: {problem}" if where else str(problem)) from None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+
+    def changed(self) -> dict[str, Any]:
+        """The settings that differ from their defaults: what to write to repeat the run."""
+        return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
+
+    def toml(self) -> str:
+        return "".join(f"{name} = {_toml(value)}\n" for name, value in self.changed().items())
+
+
+HINTS = typing.get_type_hints(Spec)
+
+
+def _hint(name: str) -> Any:
+    # while the class is being made its hints cannot be read yet, and nothing is built then
+    return HINTS[name]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    return json.dumps(value)
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(settings, sweep table) of an experiment file; complaints name the file and the line."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        raise InputError(f"there is no experiment file {path}") from None
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"cannot read {path}: {problem}") from None
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{path} is not valid TOML: {problem}") from None
+    sweep = table.pop("sweep", {})
+    if not isinstance(sweep, dict):
+        raise InputError(
+            f"{path}, line {_line(text, 'sweep')}: sweep must be a table: write [sweep] on its own line"
+        )
+    for name, value in {**table, **sweep}.items():
+        place = f"{path}, line {_line(text, name)}"
+        swept = name in sweep
+        if name not in HINTS:
+            raise InputError(f"{place}: {unknown('setting', name, HINTS)}")
+        if swept and name in table:
+            raise InputError(f"{place}: {name} is both set and swept; keep one")
+        for one in grid_values(name, value, place) if swept else [value]:
+            try:
+                convert(_plain(one), HINTS[name], name)
+            except InputError as problem:
+                raise InputError(f"{place}: {problem}") from None
+    try:
+        Spec.of({k: _plain(v) for k, v in table.items()})
+    except InputError as problem:
+        culprit = next((n for n in table if re.search(rf"\b{n}\b", str(problem))), None)
+        place = f"{path}, line {_line(text, culprit)}" if culprit else str(path)
+        raise InputError(f"{place}: {problem}") from None
+    return {k: _plain(v) for k, v in table.items()}, sweep
+
+
+def grid_values(name: str, value: Any, where: str) -> list[Any]:
+    """The values of a swept setting: a list, or for whole numbers a range such as "0-4"."""
+    if (
+        isinstance(value, str)
+        and (match := re.fullmatch(r"(\d+)-(\d+)", value))
+        and int in _options(HINTS[name])
+    ):
+        first, last = int(match[1]), int(match[2])
+        if last < first:
+            raise InputError(f"{where}: the range {value!r} runs backwards; write {last}-{first}")
+        return list(range(first, last + 1))
+    if not isinstance(value, list) or not value:
+        raise InputError(
+            f'{where}: a swept setting needs a list of values, or a range like "0-4" for whole numbers'
+        )
+    return value
+
+
+def _options(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _line(text: str, name: str | None) -> int:
+    for number, line in enumerate(text.splitlines(), 1):
+        if name is not None and re.match(rf"\s*\[?\s*\"?{re.escape(name)}\"?\s*[\]=]", line):
+            return number
+    return 1

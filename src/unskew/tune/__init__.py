@@ -1,0 +1,1 @@
+"""With which local settings? One line a part."""
