@@ -2,5 +2,7 @@
 
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
+from unskew.data.load import load
+from unskew.data.own import from_arrays
 
-__all__ = ["Dataset", "Federation"]
+__all__ = ["Dataset", "Federation", "from_arrays", "load"]

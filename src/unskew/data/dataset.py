@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from unskew import seeds
 from unskew.errors import InputError
 
 Array = npt.NDArray[Any]
@@ -19,9 +20,9 @@ Kind = Literal["image", "series", "spectrogram", "vector"]
 class Dataset:
     """One pool of samples that every client's list points into.
 
-    ``x`` keeps its compact type (images stay uint8, channel first); ``mean`` and ``std`` are per channel and in
-    the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients may
-    be split by, such as the person or the recording.
+    ``x`` keeps its compact type (images stay uint8, channel first); ``mean`` and ``std`` are per channel and
+    in the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients
+    may be split by, such as the person or the recording. ``source`` says which files it came from.
     """
 
     name: str
@@ -63,8 +64,8 @@ class Dataset:
         return len(self.y)
 
     def __repr__(self) -> str:
-        shape = "x".join(map(str, self.shape))
-        return f"Dataset({self.name!r}, {len(self)} train, {len(self.y_test)} test, {shape}, {self.classes} classes)"
+        sizes = f"{len(self)} train, {len(self.y_test)} test"
+        return f"Dataset({self.name!r}, {sizes}, {'x'.join(map(str, self.shape))}, {self.classes} classes)"
 
 
 def checked_labels(y: Sequence[int] | Array, classes: int | None, where: str) -> Array:
@@ -100,3 +101,20 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
     per_channel = x.size / max(1, x.shape[1]) if x.ndim > 1 else x.size
     std = np.sqrt(np.maximum(square / max(1, per_channel) - mean**2, 0))
     return mean.astype(np.float32), np.where(std > 1e-8, std, 1).astype(np.float32)
+
+
+def hold_out(y: Array, share: float, seed: int) -> Array:
+    """Which samples to test on: the same share of each class, drawn by the seed, as a mask over ``y``.
+
+    A class always keeps a sample to train on, and gives one to the test set if it has two.
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"the share held out for testing must be at least 0 and below 1, not {share}")
+    mask = np.zeros(len(y), bool)
+    if share == 0:
+        return mask
+    for label in np.unique(y):
+        members = np.flatnonzero(y == label)
+        wanted = min(max(int(len(members) * share + 0.5), 1), len(members) - 1)
+        mask[seeds.generator(seed, "hold out", int(label)).permutation(members)[:wanted]] = True
+    return mask

@@ -1,0 +1,126 @@
+"""Own data as a folder of images: one sub-folder a class."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unskew.data.dataset import Array, Dataset
+from unskew.data.own import from_arrays
+from unskew.errors import InputError
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+_TRAIN = ("train", "training")
+_TEST = ("test", "testing", "val", "valid", "validation")
+_GREY = ("1", "L", "LA")
+_COLOUR = ("RGB", "RGBA", "P", "CMYK", "YCbCr")
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """A folder with a sub-folder of images for each class, or with such folders below train/ and test/.
+
+    Images stay grey if all are. They must be of one size, or ``size=32`` or ``size=32x24`` (width x height)
+    scales them.
+    """
+
+    name: ClassVar[str] = "images"
+
+    size: int | str | tuple[int, ...] | None = None
+    test: float = 0.2
+    seed: int = 0
+
+    def read(self, path: Path) -> Dataset:
+        """All images below the folder, grey or colour alike, in the order of their names."""
+        train = _sub_folder(path, _TRAIN)
+        test = _sub_folder(path, _TEST) if train else None
+        sides = {"train": _files(train or path)}
+        if test is not None:
+            sides["test"] = _files(test)
+        labels = sorted({label for files in sides.values() for _, label in files})
+        pictures = self._pictures([file for files in sides.values() for file, _ in files])
+        split = len(sides["train"])
+        y = {side: [label for _, label in files] for side, files in sides.items()}
+        return from_arrays(
+            pictures[:split],
+            y["train"],
+            pictures[split:] if test else None,
+            y["test"] if test else None,
+            labels=labels,
+            test=self.test,
+            seed=self.seed,
+            name=path.resolve().name,
+            kind="image",
+            source=f"images in {path.resolve().name}",
+        )
+
+    def _pictures(self, files: list[Path]) -> Array:
+        """[n, C, H, W] in bytes."""
+        from PIL import Image
+
+        size = _checked_size(self.size)
+        raw: list[Any] = []
+        grey = True
+        for file in files:
+            try:
+                with Image.open(file) as image:
+                    if image.mode not in _GREY + _COLOUR:
+                        raise InputError(
+                            f"{file} is an image of mode {image.mode}; save it with 8 bits a channel"
+                        )
+                    grey = grey and image.mode in _GREY
+                    picture = image.convert("L" if image.mode in _GREY else "RGB")
+            except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+                raise InputError(f"{file} cannot be read as an image ({error})") from None
+            if size is not None and picture.size != size:
+                picture = picture.resize(size, Image.Resampling.BILINEAR)
+            elif raw and picture.size != raw[0].size:
+                here, first = (f"{w}x{h}" for w, h in (picture.size, raw[0].size))
+                raise InputError(
+                    f"{file} is {here} pixels but {files[0]} is {first}; give size={first} to scale them all"
+                )
+            raw.append(picture)
+        if grey:
+            return np.stack([np.asarray(picture) for picture in raw])[:, None]
+        colour = np.stack([np.asarray(picture.convert("RGB")) for picture in raw])
+        return np.ascontiguousarray(colour.transpose(0, 3, 1, 2))
+
+
+def _sub_folder(path: Path, names: tuple[str, ...]) -> Path | None:
+    return next((path / name for name in names if (path / name).is_dir()), None)
+
+
+def _files(folder: Path) -> list[tuple[Path, str]]:
+    """The images of each class folder, and their class; other files are passed over."""
+    found = []
+    for group in sorted(folder.iterdir()):
+        if not group.is_dir() or group.name.startswith("."):
+            continue
+        images = [f for f in sorted(group.rglob("*")) if _is_image(f)]
+        if not images:
+            raise InputError(f"{group} holds no images; remove it or put images of the class into it")
+        found += [(file, group.name) for file in images]
+    if not found:
+        raise InputError(f"{folder} holds no images by class; make a sub-folder of images for each class")
+    return found
+
+
+def _is_image(file: Path) -> bool:
+    return file.suffix.lower() in ENDINGS and not file.name.startswith(".") and file.is_file()
+
+
+def _checked_size(size: int | str | tuple[int, ...] | None) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    if isinstance(size, str):
+        match = re.fullmatch(r"(\d+)x(\d+)", size)
+        sides = tuple(int(n) for n in match.groups()) if match else ()
+    else:
+        sides = (size, size) if isinstance(size, int) else size
+    if len(sides) != 2 or min(sides) < 1:
+        raise InputError(f"size must be a number of pixels or width x height such as 32x24, not {size}")
+    return sides[0], sides[1]

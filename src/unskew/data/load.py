@@ -1,0 +1,71 @@
+"""Data by name or by path: the one door to every data set."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from unskew.data.dataset import Dataset
+from unskew.data.sources import SOURCES
+from unskew.errors import InputError
+from unskew.expression import Call, build, parse_one
+
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+
+
+def load(name: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, **options: Any) -> Dataset:
+    """A data set by its name and options, or your own data by its path.
+
+    ``name`` is an expression such as ``"mnist"`` or ``"uci_har(channels=total_acc)"``, or a path to an .npz,
+    .csv, .tsv or .parquet file or a folder of images by class, which may carry options too:
+    ``"readings.csv(label=activity, client=subject)"``. ``options`` are further options by keyword. ``root``
+    is the data folder; without it the variable UNSKEW_DATA, and without that the user's cache.
+    """
+    path, inner = (name, "") if isinstance(name, os.PathLike) else _split(name)
+    if not _is_path(path):
+        call = parse_one(str(name), "data set")
+        call = Call(call.name, call.args, (*call.kwargs, *options.items()))
+        return build(call, SOURCES, "data set").read(root)
+    given = parse_one(f"own{inner}", "data set")
+    return _read_own(Path(path).expanduser(), given.args, (*given.kwargs, *options.items()))
+
+
+def _read_own(path: Path, args: tuple[Any, ...], options: tuple[tuple[str, Any], ...]) -> Dataset:
+    """Own data by what its path is; each kind's options are its fields."""
+    from unskew.data.images import ImageFolder
+    from unskew.data.own import Npz
+    from unskew.data.tables import Table
+
+    if not path.exists():
+        raise InputError(f"there is no file or folder {path}")
+    kinds: dict[str, type[ImageFolder | Npz | Table]] = {k.name: k for k in (ImageFolder, Npz, Table)}
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        kind = ImageFolder.name
+    elif suffix == ".npz":
+        kind = Npz.name
+    elif suffix in TABLES:
+        kind = Table.name
+    else:
+        raise InputError(
+            f"cannot read {path}: own data is an .npz, .csv, .tsv or .parquet file "
+            "or a folder of images by class"
+        )
+    return build(Call(kind, args, options), kinds, "kind of own data").read(path)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """``a/b.csv(label=x)`` as the path and its options."""
+    bracket = text.find("(")
+    if bracket > 0 and text.rstrip().endswith(")") and not Path(text).exists():
+        return text[:bracket].strip(), text[bracket:]
+    return text, ""
+
+
+def _is_path(text: str | os.PathLike[str]) -> bool:
+    if isinstance(text, os.PathLike):
+        return True
+    if "/" in text or os.sep in text or Path(text).suffix.lower() in (".npz", *TABLES):
+        return True
+    return text not in SOURCES and bool(text) and Path(text).expanduser().exists()
