@@ -1,0 +1,51 @@
+"""``by``: the data's own clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.family import Family, Task
+from unskew.errors import InputError, unknown
+
+
+@dataclass(frozen=True)
+class By(Family):
+    """One client for each value of a column, in sorted order: the person, the speaker, the recording.
+
+    Nothing is drawn and nothing is moved: a real client's samples are its own, so a client below
+    ``min_samples`` is refused rather than repaired.
+    """
+
+    column: str
+    name: ClassVar[str] = "by"
+
+    def owners(self, task: Task) -> Array:
+        values = _distinct(self._values(task.columns))[1]
+        return np.asarray(values if task.used is None else values[task.used])
+
+    def natural_clients(self, columns: Mapping[str, Array]) -> int:
+        return len(_distinct(self._values(columns))[0])
+
+    def _values(self, columns: Mapping[str, Array]) -> Array:
+        if not columns:
+            raise InputError(f"by({self.column}) needs a data set with columns, and this one has none")
+        if self.column not in columns:
+            raise unknown("column", self.column, columns)
+        return columns[self.column]
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        raise InputError("by(...) takes clients as the data has them and cannot be asked for an EMD")
+
+
+def _distinct(values: Array) -> tuple[Array, Array]:
+    values = np.asarray(values)
+    if values.dtype == object:
+        values = values.astype(str)  # mixed kinds have no order of their own
+    distinct, place = np.unique(values, return_inverse=True)
+    return distinct, place.reshape(-1)

@@ -1,0 +1,95 @@
+"""``dirichlet_client``: each client draws its own mix of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, thrown_rows
+from unskew.data.partition.dirichlet import ALPHA_ENDS, bisect_alpha
+from unskew.data.partition.family import Family, Task, above_zero
+
+
+@dataclass(frozen=True)
+class DirichletClient(Family):
+    """Each client draws its class mix from a Dirichlet around the pool's; sizes are equal.
+
+    Hsu, Qi and Brown (2019), as in Seol & Kim (Sensors 2023, section 3.2): q_k ~ Dir(alpha p). Their 0.2
+    leaves a client about six classes, which is a concentration of 0.2 for each class and not 0.2/M, so here
+    q_k ~ Dir(alpha M p) with p the pool's label distribution: ``alpha`` a class where classes are equal.
+
+    Pools are finite, so wishes cannot all be met. All clients draw their samples' classes; a class wished
+    for more often than it has samples grants wishes by chance, and the refused draw again, by the same q_k,
+    among the classes left. Every such round empties a class or ends, so there are at most M of them, and no
+    client is favoured (dealing client after client gives the last ones what is left over).
+
+    EMD of many clients: 2M a^a b^b / (B(a,b) (a+b)^(a+b+1)) with a = alpha, b = (M-1) alpha, the mean
+    absolute deviation of the Beta(a, b) shares.
+    """
+
+    alpha: float
+    name: ClassVar[str] = "dirichlet_client"
+    knob: ClassVar[str] = "alpha"
+    knob_is_log: ClassVar[bool] = True
+    free: ClassVar[Mapping[str, Any]] = {"alpha": 1.0}
+
+    def __post_init__(self) -> None:
+        above_zero(self.alpha, "alpha of dirichlet_client")
+
+    def counts(self, task: Task) -> Array:
+        present = task.present
+        supply = task.sizes[present].copy()
+        concentration = self.alpha * len(present) * supply / supply.sum()
+        logs = log_gamma_draws(concentration, (task.clients, len(present)), task.generator("mixes"))
+        rng = task.generator("samples")
+        open_slots = equal_shares(task.samples, task.clients, rng)
+        counts = np.zeros((task.clients, task.classes), np.int64)
+        while open_slots.any():
+            waiting, stocked = np.flatnonzero(open_slots), np.flatnonzero(supply)
+            mixes = from_logs(logs[np.ix_(waiting, stocked)])
+            wishes = thrown_rows(open_slots[waiting], mixes, rng)
+            for i, y in enumerate(stocked):
+                granted = _granted(wishes[:, i], int(supply[y]), rng)
+                counts[waiting, present[y]] += granted
+                open_slots[waiting] -= granted
+                supply[y] -= granted.sum()
+        return counts
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return _expected(self.alpha, classes) if clients > 1 else 0.0
+
+    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+        return ALPHA_ENDS
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        return 0.0, max(0.0, 2 - 2 * max(1 / classes, 1 / clients))
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        low, high = cls.reach(classes, clients, given)
+        if not low <= emd <= high + 1e-9:
+            return []
+        return [cls(bisect_alpha(lambda alpha: _expected(alpha, classes), emd))]
+
+
+def _granted(wishes: Array, supply: int, rng: np.random.Generator) -> Array:
+    """All wishes, or ``supply`` of them by chance."""
+    if int(wishes.sum()) <= supply:
+        return wishes
+    single = np.repeat(np.arange(len(wishes)), wishes)
+    return np.bincount(rng.permutation(single)[:supply], minlength=len(wishes))
+
+
+def _expected(alpha: float, classes: int) -> float:
+    if classes == 1:
+        return 0.0
+    a, b = alpha, (classes - 1) * alpha
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    log_deviation = a * math.log(a) + b * math.log(b) - (a + b + 1) * math.log(a + b) - log_beta
+    return 2 * classes * math.exp(log_deviation)

@@ -1,0 +1,139 @@
+"""``emd``: the skew itself is the parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.deal import shares
+from unskew.data.partition.family import Family, Task
+from unskew.errors import InputError
+
+
+@dataclass(frozen=True)
+class Emd(Family):
+    """A random label distribution with the wanted EMD, shifted by one class from client to client.
+
+    Zhao et al. (2018), with the solver of the thesis (algorithm 1, "Robinhood"): a random vector p is changed
+    by random moves between two classes, poor to rich where the EMD is too small, rich to poor where it is too
+    large, until sum_y |p_y - 1/M| = ``target`` (eq. 3.9). Client k then takes p shifted by k places.
+
+    Algorithm 1 may walk for ever; here the moves are bounded and a closed step ends exactly on the target.
+    The thesis also needs as many samples of each class and clients in multiples of M. Otherwise classes are
+    dealt in proportion to the shifted vectors, which misses the target: the shares are then sharpened by
+    bisection and blended with equal shares, in which the EMD is linear, so that it is met again.
+    """
+
+    target: float
+    name: ClassVar[str] = "emd"
+    knob: ClassVar[str] = "target"
+    free: ClassVar[Mapping[str, Any]] = {"target": 0.0}
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.target < 2:
+            raise InputError(f"target of emd must lie between 0 and 2, not {self.target:g}")
+
+    def counts(self, task: Task) -> Array:
+        rng = task.generator("vector")
+        present = task.present
+        # fewer clients than classes leave some to nobody: then classes form as many groups as clients
+        length = min(task.clients, len(present))
+        group = rng.permutation(len(present)) % length
+        target = min(self.target, 2 - 2 / length)
+        p = vector_with_emd(target, length, rng)
+        shift = np.arange(task.clients) % length
+        portions = _portions(p, self.target, task.sizes[present], group, np.bincount(shift, minlength=length))
+        counts = np.zeros((task.clients, task.classes), np.int64)
+        for i, y in enumerate(present):
+            counts[:, y] = shares(int(task.sizes[y]), portions[shift, i], task.generator("shares", int(y)))
+        return counts
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return self.target
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        return 0.0, max(0.0, 2 - 2 * max(1 / classes, 1 / clients))
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(emd)] if emd <= cls.reach(classes, clients, given)[1] + 1e-9 else []
+
+
+def vector_with_emd(target: float, length: int, rng: np.random.Generator) -> Array:
+    """A random distribution p with sum_y |p_y - 1/length| = target (thesis algorithm 1, then exactly)."""
+    p = rng.random(length)
+    p /= p.sum()
+    values, even = p.tolist(), 1 / length
+    emd = sum(abs(v - even) for v in values)
+    moves = 200 * length
+    picks, sizes = rng.integers(0, length, (moves, 2)).tolist(), rng.random(moves).tolist()
+    for (i, j), size in zip(picks, sizes, strict=True):
+        if abs(target - emd) <= 1e-3:
+            break
+        if i == j:
+            continue
+        rich, poor = (i, j) if values[i] >= values[j] else (j, i)
+        before = abs(values[rich] - even) + abs(values[poor] - even)
+        if emd < target:
+            step = size * values[poor]
+        else:
+            step = -size * (values[rich] - values[poor]) / 2
+        values[rich] += step
+        values[poor] -= step
+        emd += abs(values[rich] - even) + abs(values[poor] - even) - before
+    return _finished(np.array(values), target)
+
+
+def _finished(p: Array, target: float) -> Array:
+    """The same vector, moved the last bit on to the target."""
+    even = 1 / len(p)
+    emd = float(np.abs(p - even).sum())
+    if emd >= target:
+        return even + (p - even) * (target / emd if emd > 0 else 0.0)
+    # emptying class y into the richest adds 2 min(p_y, 1/M): empty the poorest until one has to give a part
+    p = p.copy()
+    order = np.argsort(p, kind="stable")
+    richest, lacking = int(order[-1]), target - emd
+    for y in order[:-1]:
+        gain = min(2 * min(p[y], even), lacking)
+        taken = p[y] if gain < lacking else max(p[y] - even, 0) + gain / 2
+        p[y] -= taken
+        p[richest] += taken
+        lacking -= gain
+        if lacking <= 0:
+            break
+    return p
+
+
+def _portions(p: Array, target: float, sizes: Array, group: Array, clients: Array) -> Array:
+    """The share of each class that a client with each shift gets; ``clients`` counts those with each shift."""
+
+    def system(vector: Array) -> tuple[Array, float]:
+        shifted = vector[(group[None, :] - np.arange(len(vector))[:, None]) % len(vector)]
+        portions = shifted / (clients @ shifted)
+        held = portions @ sizes
+        gap = np.abs(portions * sizes - held[:, None] * (sizes / sizes.sum())).sum(axis=1)
+        return portions, float(clients @ gap) / float(sizes.sum())
+
+    portions, reached = system(p)
+    if reached < target - 1e-9:
+        peak = np.eye(len(p))[int(p.argmax())]
+        portions, reached = system(peak)
+        if reached < target - 1e-9:
+            raise InputError(
+                f"emd cannot reach {target:g} on these labels: with {clients.sum()} clients it is "
+                f"0 to {reached:.4g}"
+            )
+        soft, sharp = 0.0, 1.0
+        for _ in range(60):
+            middle = (soft + sharp) / 2
+            portions, reached = system((1 - middle) * p + middle * peak)
+            soft, sharp = (middle, sharp) if reached < target else (soft, middle)
+        portions, reached = system((1 - sharp) * p + sharp * peak)
+    blend = target / reached if reached > target else 1.0
+    return np.asarray((1 - blend) / clients.sum() + blend * portions)

@@ -1,0 +1,154 @@
+"""What a partition family is: so many samples of each class in, a (client x class) matrix of counts out.
+
+To add one, write a frozen dataclass with ``name`` and ``counts`` and enter it in ``FAMILIES``. Which samples
+of a class a client gets is decided by chance afterwards, in one place, so a family never handles samples
+(only ``by`` does, because there the data has already decided).
+
+Random numbers come from ``task.generator(...)`` and only through ``random``, ``integers``, ``permutation``
+and
+``standard_gamma``: the least likely of numpy's methods to change between versions and machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew import seeds
+from unskew.data.dataset import Array
+from unskew.errors import InputError
+from unskew.expression import Call, build, render
+
+
+@dataclass(frozen=True)
+class Task:
+    """Deal ``sizes[y]`` samples of each class y to ``clients`` clients."""
+
+    sizes: Array
+    clients: int
+    seed: int
+    words: tuple[str, ...] = ()
+    columns: Mapping[str, Array] = field(default_factory=dict)
+    used: Array | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def classes(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def samples(self) -> int:
+        return int(self.sizes.sum())
+
+    @property
+    def present(self) -> Array:
+        """The classes that have samples."""
+        return np.flatnonzero(self.sizes)
+
+    def generator(self, *words: int | str) -> np.random.Generator:
+        """Random numbers for one purpose; two purposes never share, so one may draw more without the other
+        noticing (the search for an EMD relies on it)."""
+        return seeds.generator(self.seed, "partition", *self.words, *words)
+
+    def note(self, sentence: str) -> None:
+        """Put something the user should know in the record."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    def part(self, word: str, sizes: Array, clients: int) -> Task:
+        """A smaller task inside this one, with random numbers of its own."""
+        return replace(self, sizes=sizes, clients=clients, words=(*self.words, word))
+
+
+class Family:
+    """A way to deal samples to clients; subclasses are frozen dataclasses of its parameters."""
+
+    name: ClassVar[str]
+    knob: ClassVar[str] = ""  # the parameter that an EMD is solved for
+    knob_is_log: ClassVar[bool] = False
+    free: ClassVar[
+        Mapping[str, Any]
+    ] = {}  # what an EMD settles, so that it may be left out; with any valid value
+
+    def counts(self, task: Task) -> Array:
+        """How many samples of each class each client gets; column y sums to ``task.sizes[y]``."""
+        raise NotImplementedError
+
+    def owners(self, task: Task) -> Array | None:
+        """The client of each used sample, if the data decides that; else ``None`` and ``counts`` decides."""
+        return None
+
+    def natural_clients(self, columns: Mapping[str, Array]) -> int | None:
+        """The number of clients that the data itself prescribes, if it does."""
+        return None
+
+    def expected_emd(self, classes: int, clients: int) -> float | None:
+        """The EMD (thesis eq. 3.3) of unlimited samples, equally many of each class; ``None`` if unknown."""
+        return None
+
+    def knob_ends(self, classes: int, clients: int) -> tuple[float, float] | None:
+        """The knob's values at the least and at the most skew; ``None`` where it does not turn smoothly."""
+        return None
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        """The lowest and highest expected EMD when the parameters ``given`` are fixed."""
+        return 0.0, 0.0
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        """Every member with this expected EMD among those with the parameters ``given``."""
+        return [cls(**given)] if abs(emd) < 1e-9 else []
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+def build_family(expression: str | Call | Family) -> Family:
+    """The family that an expression names; presets are names of whole expressions."""
+    from unskew.data.partition import FAMILIES, PRESETS  # the registry imports every family, hence here
+
+    if isinstance(expression, Family):
+        return expression
+    if isinstance(expression, str) and expression.strip() in PRESETS:
+        expression = PRESETS[expression.strip()].expression
+    return build(expression, _Names(FAMILIES, PRESETS), "partition")
+
+
+class _Names(dict[str, type[Family]]):
+    """The families to build from; presets are known as well, so that a near miss suggests them too."""
+
+    def __init__(self, families: Mapping[str, type[Family]], presets: Mapping[str, Any]):
+        super().__init__(families)
+        self.presets = presets
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+        yield from self.presets
+
+
+def fraction_of(value: float, where: str) -> None:
+    """Refuse what does not lie between 0 and 1."""
+    if not 0 <= value <= 1:
+        raise InputError(f"{where} must lie between 0 and 1, not {value:g}")
+
+
+def above_zero(value: float, where: str) -> None:
+    """Refuse what is not a finite number above 0."""
+    if not 0 < value < np.inf:
+        raise InputError(f"{where} must be above 0, not {value:g}")
+
+
+def at_least_one(value: int, where: str) -> None:
+    """Refuse what is not a whole number of at least 1."""
+    if value < 1 or value != int(value):
+        raise InputError(f"{where} must be a whole number of at least 1, not {value:g}")
+
+
+def no_more_than_classes(value: int, classes: int, where: str) -> None:
+    """Refuse more classes than there are."""
+    if value > classes:
+        raise InputError(f"{where} is {value} but there are only {classes} classes; write at most {classes}")

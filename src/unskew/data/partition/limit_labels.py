@@ -1,0 +1,85 @@
+"""``limit_labels``: a share of every class goes to few clients, the rest to all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.assign import owners_of_classes
+from unskew.data.partition.deal import equal_shares
+from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
+from unskew.errors import InputError
+
+
+@dataclass(frozen=True)
+class LimitLabels(Family):
+    """Clients own t classes; a share f of each class goes to its owners, the rest to everyone: ll(t, f).
+
+    Cornelis (TU Delft thesis, 2022, section 3.2.1). Client k owns a set Omega_k of ``t`` classes, each
+    class having equally many owners (eq. 3.4). A client gets (1-f)/K of every class (printed as (f-1)/K),
+    and the owners of a class share the fraction f of it: p_k(y) = f/t + (1-f)/M in Omega_k, else (1-f)/M
+    (eq. 3.5). EMD = 2f - 2tf/M (eq. 3.6b), for any number of clients from M/t up.
+
+    ``at_least``: samples of every class that every client gets in any case. The thesis (section 4.4) gives
+    one where f = 1, because FedAug cannot augment a class of which a client has nothing. Default 0: the
+    pure sampler of the papers in its table 3.1.
+    """
+
+    t: int
+    f: float = 1.0
+    at_least: int = 0
+    name: ClassVar[str] = "limit_labels"
+    knob: ClassVar[str] = "f"
+    free: ClassVar[Mapping[str, Any]] = {"t": 1}
+
+    def __post_init__(self) -> None:
+        at_least_one(self.t, "t of limit_labels")
+        fraction_of(self.f, "f of limit_labels")
+        if self.at_least < 0:
+            raise InputError(f"at_least of limit_labels must not be negative, not {self.at_least}")
+
+    def counts(self, task: Task) -> Array:
+        no_more_than_classes(self.t, task.classes, "t of limit_labels")
+        owners = owners_of_classes(task, self.t)
+        counts = np.zeros((task.clients, task.classes), np.int64)
+        for y in task.present:
+            rng = task.generator("shares", int(y))
+            size = int(task.sizes[y])
+            for_all = max(round((1 - self.f) * size), self.at_least * task.clients)
+            if for_all > size:
+                raise InputError(
+                    f"at_least={self.at_least} for {task.clients} clients needs {for_all} samples of every class, "
+                    f"but class {y} has {size}; lower at_least or the number of clients"
+                )
+            counts[:, y] += equal_shares(for_all, task.clients, rng)
+            counts[owners[y], y] += equal_shares(size - for_all, len(owners[y]), rng)
+        return counts
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return self.f * highest_emd(self.t, classes, clients)
+
+    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        return 0.0, highest_emd(given.get("t", 1), classes, clients)
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        """Thesis section 3.3: every t for which eq. 3.6b has a solution f in 0..1."""
+        found = []
+        for t in [given["t"]] if "t" in given else range(1, classes):
+            top = highest_emd(t, classes, clients)
+            if emd <= top + 1e-9:
+                found.append(cls(**{**given, "t": t, "f": min(1.0, emd / top) if top > 0 else 0.0}))
+        return found
+
+
+def highest_emd(t: int, classes: int, clients: int) -> float:
+    """The EMD of clients that hold only their own t classes; fewer than M/t clients must own more than t."""
+    return max(0.0, 2 - 2 * max(t / classes, 1 / clients))

@@ -1,0 +1,174 @@
+"""``partition()``: from labels and an expression to a finished partition."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+import unskew
+from unskew import seeds
+from unskew.data.dataset import Array, Dataset, checked_labels
+from unskew.data.federation import census
+from unskew.data.partition.deal import scatter
+from unskew.data.partition.family import Family, Task, build_family
+from unskew.data.partition.presets import PRESETS
+from unskew.data.partition.repair import repair
+from unskew.data.partition.result import Partition, content_hash, labels_hash
+from unskew.data.partition.solve import fit
+from unskew.errors import InputError
+from unskew.expression import Call
+from unskew.metrics import system_emd
+
+_MOST_CELLS = 1 << 31
+
+
+def partition(
+    data: Dataset | Array | Sequence[int],
+    expression: str | Family,
+    clients: int | None = None,
+    seed: int = 0,
+    *,
+    classes: int | None = None,
+    fraction: float = 1.0,
+    samples_per_client: int | None = None,
+    min_samples: int = 1,
+    emd: float | None = None,
+) -> Partition:
+    """Deal a data set's samples to clients: ``partition(data, "limit_labels(2, f=0.9)", clients=20)``.
+
+    ``data`` is a data set or its labels. ``clients`` may be left out for a preset, which brings its paper's
+    number, and for ``by(column)``, where the data says it. Scarcity: ``fraction`` uses that share of the
+    samples (SEM's U), drawn at random; ``samples_per_client`` as many as make that the mean size. The rest
+    is counted as unused.
+
+    Clients with fewer than ``min_samples`` are given random samples of the largest clients, as few as will
+    do; the record counts them. 0 allows empty clients. ``emd`` asks the family to find its own parameters:
+    ``partition(data, "dirichlet", 20, emd=1.4)``; where several do, ``limit_labels`` takes them in turn by
+    seed.
+    """
+    labels, classes, columns, name = _read(data, classes)
+    family = build_family(expression) if emd is None else None
+    clients = _clients(clients, expression, family, columns)
+    used = _used(len(labels), clients, seed, fraction, samples_per_client)
+    if min_samples < 0:
+        raise InputError(f"min_samples must not be negative, not {min_samples}")
+    if clients * min_samples > len(used):
+        raise InputError(
+            f"{clients} clients cannot hold at least {min_samples} of only {len(used)} samples each; write at "
+            f"most {len(used) // min_samples} clients, or min_samples=0 to allow empty ones"
+        )
+    if clients * classes > _MOST_CELLS:
+        raise InputError(f"{clients} clients x {classes} classes is too large a table; take fewer of either")
+
+    used_labels = labels[used].astype(np.int16 if classes < 2**15 else np.int64)  # int16 sorts by radix
+    sizes = np.bincount(used_labels, minlength=classes)
+    task = Task(sizes, clients, seed, columns=columns, used=used)
+
+    def settled(member: Family, task: Task) -> tuple[Array, int, int]:
+        return repair(member.counts(task), min_samples, task.generator("repair"))
+
+    if emd is not None:
+        family = fit(
+            expression, emd, task, lambda member: system_emd(settled(member, replace(task, notes=[]))[0])
+        )
+    assert family is not None
+    owners = family.owners(task)
+    if owners is None:
+        counts, moves, helped = settled(family, task)
+        indices, offsets = scatter(counts, used[np.argsort(used_labels, kind="stable")])
+    else:
+        moves = helped = 0
+        held = np.bincount(owners, minlength=clients)
+        if held.min() < min_samples:
+            raise InputError(
+                f"{family} gives client {int(held.argmin())} {held.min()} of the samples, fewer than "
+                f"min_samples={min_samples}, and nobody else's may be moved there; lower min_samples"
+            )
+        indices = used[np.lexsort((used, owners))]
+        offsets = np.concatenate([[0], np.cumsum(held)])
+        counts = census(labels, indices, offsets, classes)
+    record = {
+        "expression": _in_full(family),
+        "seed": int(seed),
+        "clients": clients,
+        "classes": classes,
+        "samples": len(used),
+        "unused": len(labels) - len(used),
+        "fraction": fraction,
+        "samples_per_client": samples_per_client,
+        "min_samples": min_samples,
+        "moves": moves,
+        "moved_to": helped,
+        "asked_emd": emd,
+        "emd": system_emd(counts),
+        "notes": task.notes,
+        "dataset": name,
+        "version": unskew.__version__,
+        "sha256": content_hash(indices, offsets, counts),
+        "labels_sha256": labels_hash(labels),
+    }
+    return Partition(indices, offsets, counts, record)
+
+
+def _read(
+    data: Dataset | Array | Sequence[int], classes: int | None
+) -> tuple[Array, int, Mapping[str, Array], str]:
+    if isinstance(data, Dataset):
+        if classes not in (None, data.classes):
+            raise InputError(f"{data.name} has {data.classes} classes, not {classes}; leave classes out")
+        labels, classes, columns, name = data.y, data.classes, data.columns, data.name
+    else:
+        if classes is not None and classes < 1:
+            raise InputError(f"classes must be at least 1, not {classes}")
+        labels = checked_labels(data, classes, "the labels")
+        classes = classes or int(labels.max(initial=0)) + 1
+        columns, name = {}, ""
+    if not len(labels):
+        raise InputError("there are no samples to partition")
+    return labels, classes, columns, name
+
+
+def _clients(
+    clients: int | None, expression: str | Family, family: Family | None, columns: Mapping[str, Array]
+) -> int:
+    natural = family.natural_clients(columns) if family else None
+    if natural is not None and clients not in (None, natural):
+        raise InputError(
+            f"{family} makes {natural} clients, one a value; leave clients out or write {natural}"
+        )
+    if clients is None:
+        preset = PRESETS.get(expression.strip()) if isinstance(expression, str) else None
+        clients = natural if preset is None else preset.clients
+    if clients is None:
+        raise InputError(f"{expression} does not say how many clients there are; write clients=20, say")
+    if clients < 1 or clients != int(clients):
+        raise InputError(f"clients must be a whole number of at least 1, not {clients}")
+    return int(clients)
+
+
+def _used(total: int, clients: int, seed: int, fraction: float, samples_per_client: int | None) -> Array:
+    """The samples that are dealt at all, in random order."""
+    if not 0 < fraction <= 1:
+        raise InputError(f"fraction must lie above 0 and up to 1, not {fraction:g}")
+    size = max(1, round(fraction * total))
+    if samples_per_client is not None:
+        if fraction != 1:
+            raise InputError("fraction and samples_per_client both say how much data is used; write one")
+        if samples_per_client < 1:
+            raise InputError(f"samples_per_client must be at least 1, not {samples_per_client}")
+        size = samples_per_client * clients
+        if size > total:
+            raise InputError(
+                f"{clients} clients x {samples_per_client} samples need {size}, but there are {total}; write "
+                f"at most samples_per_client={total // clients}"
+            )
+    return seeds.generator(seed, "partition", "used samples").permutation(total)[:size]
+
+
+def _in_full(family: Family) -> str:
+    """The expression with every parameter, defaults too: a default may change, a record may not."""
+    fields = dataclasses.fields(family)  # type: ignore[arg-type]
+    return str(Call(family.name, (), tuple((f.name, getattr(family, f.name)) for f in fields)))

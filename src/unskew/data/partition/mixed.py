@@ -1,0 +1,84 @@
+"""``mixed``: some clients by one family, the rest by another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.deal import shares
+from unskew.data.partition.family import Family, Task, build_family, fraction_of
+from unskew.errors import InputError
+
+
+@dataclass(frozen=True)
+class Mixed(Family):
+    """A share of the clients by one family, the rest by another: ``mixed(labels(1), iid, share=0.95)``.
+
+    The first ``share`` of the clients deal among themselves by ``first``, the rest by ``second``. Both
+    groups get samples in proportion to their clients and in the pool's own class mix. Seol & Kim's case 2
+    and DACA's 95 single-class users with 5 mixed ones are of this kind. EMD: that of the two groups,
+    weighed by ``share``.
+    """
+
+    first: Any  # a family, or the call or word that names one
+    second: Any
+    share: float = 0.5
+    name: ClassVar[str] = "mixed"
+    knob: ClassVar[str] = "share"
+
+    def __post_init__(self) -> None:
+        fraction_of(self.share, "share of mixed")
+        for which in ("first", "second"):
+            part = build_family(getattr(self, which))
+            if part.name == "by":
+                raise InputError("mixed cannot hold by(...): a column already says whose every sample is")
+            object.__setattr__(self, which, part)
+
+    def counts(self, task: Task) -> Array:
+        ahead = round(self.share * task.clients)
+        if ahead in (0, task.clients):
+            alone = self.second if ahead == 0 else self.first
+            task.note(
+                f"all {task.clients} clients follow {alone}: share={self.share:g} leaves the other none"
+            )
+            return np.asarray(alone.counts(task.part("all", task.sizes, task.clients)))
+        size = round(task.samples * ahead / task.clients)
+        sizes = shares(size, task.sizes.astype(np.float64), task.generator("groups"))
+        return np.concatenate(
+            [
+                self.first.counts(task.part("first", sizes, ahead)),
+                self.second.counts(task.part("second", task.sizes - sizes, task.clients - ahead)),
+            ]
+        )
+
+    def expected_emd(self, classes: int, clients: int) -> float | None:
+        ahead = round(self.share * clients)
+        groups = ((self.first, ahead), (self.second, clients - ahead))
+        emds = [part.expected_emd(classes, size) if size else 0.0 for part, size in groups]
+        if emds[0] is None or emds[1] is None:
+            return None
+        return float(ahead * emds[0] + (clients - ahead) * emds[1]) / clients
+
+    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+        ends = self._emds(classes, clients)
+        return (0.0, 1.0) if ends[0] >= ends[1] else (1.0, 0.0)
+
+    def _emds(self, classes: int, clients: int) -> tuple[float, float]:
+        return tuple(part.expected_emd(classes, clients) or 0.0 for part in (self.first, self.second))  # type: ignore[return-value]
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        ends = sorted(cls(**given)._emds(classes, clients))
+        return ends[0], ends[1]
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        first, second = cls(**given)._emds(classes, clients)
+        if not min(first, second) - 1e-9 <= emd <= max(first, second) + 1e-9:
+            return []
+        share = 0.5 if first == second else (emd - second) / (first - second)
+        return [cls(**{**given, "share": min(1.0, max(0.0, share))})]

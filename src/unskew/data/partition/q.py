@@ -1,0 +1,120 @@
+"""``q`` and ``limit_labels_q``: every sample is thrown, with probability q, to an owner of its class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.assign import owners_of_classes
+from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
+from unskew.data.partition.limit_labels import highest_emd
+
+
+@dataclass(frozen=True)
+class Q(Family):
+    """Clients in M groups; a sample of class y goes to group y with probability q, else to another: q(q).
+
+    Cao et al. (FLTrust, NDSS 2021), as in the thesis, section 3.2.2; another group is hit with probability
+    (1-q)/(M-1), printed as (1-q)/(1-M). p_k(y) = q for the client's own class, else (1-q)/(M-1) (eq. 3.7).
+    EMD = 2q - 2/M for q >= 1/M (eq. 3.8). A finite sample adds a little, most near q = 1/M, where 0 is
+    expected.
+    """
+
+    q: float
+    name: ClassVar[str] = "q"
+    knob: ClassVar[str] = "q"
+    free: ClassVar[Mapping[str, Any]] = {"q": 1.0}
+
+    def __post_init__(self) -> None:
+        fraction_of(self.q, "q of q")
+
+    def counts(self, task: Task) -> Array:
+        return _thrown_to_owners(task, 1, self.q)
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return _expected(1, self.q, classes, clients)
+
+    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+        return max(1 / classes, 1 / clients), 1.0
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        return 0.0, highest_emd(1, classes, clients)
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        q = emd / 2 + max(1 / classes, 1 / clients)
+        return [cls(min(q, 1.0))] if q <= 1 + 1e-9 else []
+
+
+@dataclass(frozen=True)
+class LimitLabelsQ(Family):
+    """Clients own t classes; a sample goes to an owner of its class with probability q: ll_q(t, q).
+
+    Cornelis (TU Delft thesis, 2022, section 3.2.5). Each owner of class y gets a sample of it with
+    probability qM/(tK), each other client with probability (1-q)/(K - tK/M) (eq. 3.10), so that p_k(y) =
+    q/t in Omega_k, else (1-q)/(M-t) (eq. 3.12). EMD = 2q - 2t/M for q >= t/M (eq. 3.13).
+    ``limit_labels_q(1, q)`` is ``q(q)``.
+    """
+
+    t: int
+    q: float
+    name: ClassVar[str] = "limit_labels_q"
+    knob: ClassVar[str] = "q"
+    free: ClassVar[Mapping[str, Any]] = {"t": 1, "q": 1.0}
+
+    def __post_init__(self) -> None:
+        at_least_one(self.t, "t of limit_labels_q")
+        fraction_of(self.q, "q of limit_labels_q")
+
+    def counts(self, task: Task) -> Array:
+        no_more_than_classes(self.t, task.classes, "t of limit_labels_q")
+        return _thrown_to_owners(task, self.t, self.q)
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return _expected(self.t, self.q, classes, clients)
+
+    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+        return max(self.t / classes, 1 / clients), 1.0
+
+    @classmethod
+    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
+        return 0.0, highest_emd(given.get("t", 1), classes, clients)
+
+    @classmethod
+    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        """Thesis section 3.3: every t in 1..M-1 for which t/M <= q <= 1."""
+        found = []
+        for t in [given["t"]] if "t" in given else range(1, classes):
+            q = emd / 2 + max(t / classes, 1 / clients)
+            if q <= 1 + 1e-9:
+                found.append(cls(t, min(q, 1.0)))
+        return found
+
+
+def _expected(t: int, q: float, classes: int, clients: int) -> float:
+    own = max(t / classes, 1 / clients)
+    return 2 * abs(q - own) if own < 1 else 0.0
+
+
+def _thrown_to_owners(task: Task, t: int, q: float) -> Array:
+    owners = owners_of_classes(task, t)
+    counts = np.zeros((task.clients, task.classes), np.int64)
+    for y in task.present:
+        rng = task.generator("samples", int(y))
+        others = np.ones(task.clients, bool)
+        others[owners[y]] = False
+        rest = np.flatnonzero(others)
+        hit = rng.random(int(task.sizes[y])) < q
+        inside = (
+            int(hit.sum()) if len(rest) else len(hit)
+        )  # where everyone owns the class there is no outside
+        for receivers, size in ((owners[y], inside), (rest, len(hit) - inside)):
+            if size:
+                thrown = rng.integers(0, len(receivers), size)
+                counts[receivers, y] = np.bincount(thrown, minlength=len(receivers))
+    return counts

@@ -1,0 +1,148 @@
+"""A finished partition: who holds which samples, what was done to get there, and a file to publish it in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew.data.dataset import Array, Dataset, checked_labels
+from unskew.data.federation import Federation
+from unskew.errors import InputError
+
+FORMAT = "unskew partition 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Client k holds the samples ``indices[offsets[k]:offsets[k + 1]]``; ``counts`` is (client x class).
+
+    ``record`` says exactly what was done and can be written as JSON: ``expression`` with every parameter,
+    ``seed``,
+    ``clients``, ``classes``, ``samples``, ``unused``, ``moves`` (samples moved so that no client is too
+    small) and
+    ``moved_to`` (how many clients that helped), ``emd`` as measured, ``notes``, the library's ``version``,
+    and the hashes of the content (``sha256``) and of the labels it was made for (``labels_sha256``).
+    """
+
+    indices: Array
+    offsets: Array
+    counts: Array
+    record: dict[str, Any]
+
+    @property
+    def clients(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Array:
+        """How many samples each client holds."""
+        return np.diff(self.offsets)
+
+    def samples(self, client: int) -> Array:
+        """The samples that a client holds, as places in the data set."""
+        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+
+    def federation(self, dataset: Dataset) -> Federation:
+        """The data set dealt to the clients; refused if it is not the one the partition was made for."""
+        self.check_labels(dataset, "the partition")
+        return Federation(dataset, self.indices, self.offsets)
+
+    def check_labels(self, data: Dataset | Array | Sequence[int], where: str) -> None:
+        """Refuse labels other than those the partition was made for."""
+        labels = data.y if isinstance(data, Dataset) else checked_labels(data, None, "the labels")
+        if labels_hash(labels) != self.record["labels_sha256"]:
+            made_for = self.record.get("dataset") or "other labels"
+            given = data.name if isinstance(data, Dataset) else "these labels"
+            total = self.record["samples"] + self.record["unused"]
+            raise InputError(
+                f"{where} was made for {made_for} with {total} samples and does not fit {given} with "
+                f"{len(labels)}; load the same data or make it again"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write an ``.npz`` file, whole or not at all."""
+        target = Path(path)
+        small = np.int32 if len(self.indices) + self.record["unused"] < 2**31 else np.int64
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                np.savez(
+                    file,
+                    format=np.array(FORMAT),
+                    record=np.array(json.dumps(self.record)),
+                    indices=self.indices.astype(small),
+                    offsets=self.offsets,
+                    counts=self.counts.astype(small),
+                )
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        return target
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], data: Dataset | Array | Sequence[int] | None = None
+    ) -> Partition:
+        """Read a saved partition, checked against its own hash and, if given, against the data's labels."""
+        if not Path(path).is_file():
+            raise InputError(f"there is no partition file {path}")
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                if str(file["format"]) != FORMAT:
+                    raise InputError(
+                        f"{path} has the format {file['format']!s}, but this version reads {FORMAT}"
+                    )
+                record = json.loads(str(file["record"]))
+                indices, offsets, counts = (
+                    file[name].astype(np.int64) for name in ("indices", "offsets", "counts")
+                )
+        except InputError:
+            raise
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
+            raise InputError(
+                f"{path} is damaged or not a partition file; make or fetch it again"
+            ) from problem
+        if content_hash(indices, offsets, counts) != record.get("sha256"):
+            raise InputError(f"the content of {path} does not match its hash; make or fetch it again")
+        found = cls(indices, offsets, counts, record)
+        if data is not None:
+            found.check_labels(data, str(path))
+        return found
+
+    def __repr__(self) -> str:
+        return (
+            f"Partition({self.record['expression']!r}, {self.clients} clients, {len(self.indices)} samples, "
+            f"EMD {self.record['emd']:.3f})"
+        )
+
+
+def content_hash(indices: Array, offsets: Array, counts: Array) -> str:
+    """The same on every machine: little-endian 64-bit numbers, lengths first."""
+    digest = hashlib.sha256(FORMAT.encode())
+    for array in (indices, offsets, counts):
+        digest.update(np.array(array.shape, "<i8").tobytes())
+        digest.update(np.ascontiguousarray(array, "<i8").data)
+    return digest.hexdigest()
+
+
+def labels_hash(labels: Array) -> str:
+    """The same for the labels alone."""
+    return hashlib.sha256(np.ascontiguousarray(labels, "<i8").data).hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,147 @@
+"""From a wanted EMD to a family's parameters (thesis section 3.3), in theory and on given data."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from unskew.data.partition.family import Family, Task, build_family
+from unskew.errors import InputError
+from unskew.expression import Call, parse_one, render
+
+CLOSE = 0.005  # a closed form that comes this near on the data at hand is taken as it is
+
+
+def solutions(emd: float, classes: int, clients: int = 20) -> list[tuple[str, float]]:
+    """Every family's expressions with this EMD, each with the EMD it has exactly once written down.
+
+    For unlimited samples, equally many of each class; parameters have four digits, so the EMD next to them
+    may differ in the fourth. The EMD of ``dirichlet`` is an estimate, good to about 0.005.
+    """
+    from unskew.data.partition import FAMILIES
+
+    _check(emd, classes, clients)
+    found = []
+    for cls in FAMILIES.values():
+        needed = {f.name for f in _fields(cls) if f.default is dataclasses.MISSING}
+        if not needed <= set(cls.free):
+            continue  # mixed, by and quantity are not settled by an EMD alone
+        for member in cls.solve(emd, classes, clients, {}):
+            knob = getattr(member, cls.knob) if cls.knob else 0
+            if isinstance(knob, float) and cls.name != "emd":
+                member = replace(member, **{cls.knob: float(f"{knob:.4g}")})  # type: ignore[type-var]
+            reached = member.expected_emd(classes, clients)
+            found.append((render(member), emd if reached is None else reached))
+    if not found:
+        high = max(cls.reach(classes, clients, {})[1] for cls in FAMILIES.values() if cls.free)
+        raise InputError(
+            f"no family reaches EMD {emd:g}: with {classes} classes and {clients} clients it is 0 to "
+            f"{high:.4g}"
+        )
+    return found
+
+
+def reach(family: str | Family, classes: int, clients: int = 20) -> tuple[float, float]:
+    """The lowest and highest EMD that a family has, its other parameters as given or free."""
+    _check(0.0, classes, clients)
+    cls, given = _open(family)
+    given.pop(cls.knob, None)
+    return cls.reach(classes, clients, given)
+
+
+def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Family], float]) -> Family:
+    """The member of a family with this EMD on the data at hand, as ``measure`` finds it.
+
+    The closed form is taken where it holds. Where it does not (a Dirichlet, unequal classes, few samples)
+    the knob is turned by at most thirty halvings. Several solutions, such as the t of ``limit_labels``,
+    take turns by seed.
+    """
+    classes, clients = len(task.present), task.clients
+    _check(emd, classes, clients)
+    cls, given = _open(expression)
+    if cls.knob in given:
+        raise InputError(
+            f"{expression} already fixes its skew with {cls.knob}; leave out {cls.knob} or the EMD of {emd:g}"
+        )
+    low, high = cls.reach(classes, clients, given)
+    candidates = cls.solve(emd, classes, clients, given)
+    if not low - 1e-9 <= emd <= high + 1e-9:
+        raise InputError(
+            f"{cls.name} cannot reach EMD {emd:g}: with {classes} classes and {clients} clients it is "
+            f"{low:.4g} to {high:.4g}"
+        )
+    if not candidates:
+        raise InputError(
+            f"no {cls.name}({cls.knob}) has EMD {emd:g} with {classes} classes; it goes in steps, so write "
+            f"limit_labels or emd, which reach every value"
+        )
+    turn = task.seed % len(candidates)
+    nearest, miss = candidates[turn], math.inf
+    for candidate in candidates[turn:] + candidates[:turn]:
+        off = abs(measure(candidate) - emd)
+        if off <= CLOSE:
+            return candidate
+        if off < miss:
+            nearest, miss = candidate, off
+    return _turned(nearest, miss, emd, task, measure)
+
+
+def _turned(
+    member: Family, miss: float, emd: float, task: Task, measure: Callable[[Family], float]
+) -> Family:
+    """The same member with its knob turned until the measured EMD is the wanted one."""
+    ends = member.knob_ends(len(task.present), task.clients)
+    if ends is not None:
+        least, most = (math.log(e) for e in ends) if member.knob_is_log else ends
+        for _ in range(30):
+            middle = (least + most) / 2
+            value = math.exp(middle) if member.knob_is_log else middle
+            tried = replace(member, **{member.knob: value})  # type: ignore[type-var]
+            got = measure(tried)
+            if abs(got - emd) < miss:
+                member, miss = tried, abs(got - emd)
+            if miss <= CLOSE / 5:
+                return member
+            least, most = (middle, most) if got < emd else (least, middle)
+        if miss > 4 * CLOSE:
+            span = [measure(replace(member, **{member.knob: end})) for end in ends]  # type: ignore[type-var]
+            if not min(span) <= emd <= max(span):
+                raise InputError(
+                    f"{member.name} cannot reach EMD {emd:g} on these labels: with {task.clients} clients it "
+                    f"is {min(span):.4g} to {max(span):.4g}"
+                )
+    if miss > CLOSE:
+        task.note(f"EMD {emd:g} was asked for; {member} comes nearest, {miss:.2g} off")
+    return member
+
+
+def _open(expression: str | Family) -> tuple[type[Family], dict[str, Any]]:
+    """A family's class and the parameters really given; those that an EMD settles may be missing."""
+    from unskew.data.partition import FAMILIES, PRESETS
+
+    if isinstance(expression, Family):
+        cls = type(expression)
+        return cls, {f.name: getattr(expression, f.name) for f in _fields(cls) if f.name != cls.knob}
+    if expression.strip() in PRESETS:
+        expression = PRESETS[expression.strip()].expression
+    call = parse_one(expression, "partition")
+    free: Mapping[str, Any] = FAMILIES[call.name].free if call.name in FAMILIES else {}
+    names = [f.name for f in _fields(FAMILIES[call.name])] if call.name in FAMILIES else []
+    given = {*names[: len(call.args)], *dict(call.kwargs)}
+    filled = Call(call.name, call.args, (*call.kwargs, *((k, v) for k, v in free.items() if k not in given)))
+    member = build_family(filled)
+    return type(member), {name: getattr(member, name) for name in given}
+
+
+def _fields(cls: type[Family]) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(cls)  # type: ignore[arg-type]
+
+
+def _check(emd: float, classes: int, clients: int) -> None:
+    if not 0 <= emd < 2:
+        raise InputError(f"an EMD lies between 0 and 2, not at {emd:g}")
+    if classes < 1 or clients < 1:
+        raise InputError(f"there must be at least one class and one client, not {classes} and {clients}")

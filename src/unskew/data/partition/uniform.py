@@ -1,0 +1,61 @@
+"""Labels alike everywhere: ``iid`` with equal sizes, ``quantity`` with unequal ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, shares
+from unskew.data.partition.family import Family, Task, above_zero
+
+
+@dataclass(frozen=True)
+class Iid(Family):
+    """All samples shuffled and dealt in equal shares; expected EMD 0."""
+
+    name: ClassVar[str] = "iid"
+
+    def counts(self, task: Task) -> Array:
+        rng = task.generator("shares")
+        return _cut(task, equal_shares(task.samples, task.clients, rng), rng)
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return 0.0
+
+
+@dataclass(frozen=True)
+class Quantity(Family):
+    """Unequal sizes, labels as in iid; expected EMD 0.
+
+    ``law=dirichlet``: sizes follow Dir_K(alpha), the quantity skew of Li et al. (ICDE 2022); a small alpha is
+    skewed. ``law=power``: the client of rank r holds a share in proportion to r^-alpha; a large alpha is
+    skewed. (The thesis notes, on p. 14, that papers promise "a power law" and give no exponent.)
+    """
+
+    alpha: float
+    law: Literal["dirichlet", "power"] = "dirichlet"
+    name: ClassVar[str] = "quantity"
+
+    def __post_init__(self) -> None:
+        above_zero(self.alpha, "alpha of quantity")
+
+    def counts(self, task: Task) -> Array:
+        rng = task.generator("shares")
+        if self.law == "dirichlet":
+            weights = from_logs(log_gamma_draws(self.alpha, (task.clients,), rng))
+        else:
+            weights = from_logs(-self.alpha * np.log1p(rng.permutation(task.clients)))
+        return _cut(task, shares(task.samples, weights, rng), rng)
+
+    def expected_emd(self, classes: int, clients: int) -> float:
+        return 0.0
+
+
+def _cut(task: Task, sizes: Array, rng: np.random.Generator) -> Array:
+    """All samples shuffled and cut into pieces of these sizes, counted by class."""
+    labels = rng.permutation(np.repeat(np.arange(task.classes), task.sizes))
+    cell = np.repeat(np.arange(task.clients) * task.classes, sizes) + labels
+    return np.bincount(cell, minlength=task.clients * task.classes).reshape(task.clients, task.classes)

@@ -1,0 +1,200 @@
+"""How skewed and how scarce: one (client x class) count matrix in, every measure of the papers out.
+
+Symbols: client k holds n_k of the n samples, p_k is its label distribution, p the reference, which is the
+label distribution of all clients together unless another is given. Logarithms are natural, so divergences and
+entropies are in nats.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import InputError
+
+Array = npt.NDArray[Any]
+
+PAIRWISE_LIMIT = 20_000  # clients; the matrix of pairs then takes 3.2 GB
+_BLOCK_CELLS = 1 << 18  # rows are taken in blocks that stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class Skew:
+    """The measures of one count matrix. A client without samples has no distribution: NaN in the per-client
+    arrays, ``None`` in ``as_dict``, no weight in the system's numbers.
+
+    ``emd``: sum_k n_k/n sum_i |p_k(i) - p(i)| (thesis eq. 3.3, DACA eq. 2), 0 to 2.
+    ``kld``: sum_k n_k/n KL(p_k || p), in nats. The thesis prints the ratio of eq. 3.2 upside down; this is
+    sum_i p_k(i) log(p_k(i) / p(i)), where a class that the client lacks adds 0.
+    ``jsd``: sum_k n_k/n JSD(p_k, p), in nats, 0 to log 2.
+    ``entropy``: sum_k n_k/n H(p_k), in nats; ``entropy_pooled`` is H of all clients' samples together, so
+    that
+    ``kld = entropy_pooled - entropy`` where no other reference is given.
+    ``sparsity``: share of empty cells of the matrix (SEM, section IV-A).
+    ``scarcity``: share of clients with ``at_most`` T samples (SEM's words) and ``below`` T (SEM's code).
+    ``gini``: inequality of the clients' sizes, 0 when all are equal.
+    """
+
+    emd: float
+    kld: float
+    jsd: float
+    entropy: float
+    entropy_pooled: float
+    sparsity: float
+    scarcity: dict[str, float]
+    gini: float
+    clients: int
+    samples: int
+    classes: int
+    sizes: Array
+    emd_per_client: Array
+    kld_per_client: Array
+    jsd_per_client: Array
+    entropy_per_client: Array
+
+    def as_dict(self, *, per_client: bool = True) -> dict[str, Any]:
+        """Everything as plain numbers and lists that JSON can hold; the arrays only if ``per_client``."""
+        said: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if not isinstance(value, np.ndarray):
+                said[name] = dict(value) if isinstance(value, dict) else value
+            elif per_client:
+                said[name] = [None if math.isnan(v) else v for v in value.tolist()]
+        return said
+
+
+def skew(counts: Array | Sequence[Any], *, scarce: int = 50, reference: Array | None = None) -> Skew:
+    """Measure a (client x class) matrix of label counts.
+
+    ``scarce`` is SEM's threshold T. ``reference`` is the distribution (or counts) that clients are compared
+    with; by default that of all their samples together.
+    """
+    table = _checked(counts)
+    clients, classes = table.shape
+    sizes = table.sum(axis=1, dtype=np.int64)
+    pooled = table.sum(axis=0, dtype=np.int64)
+    samples = int(sizes.sum())
+    if not samples:
+        raise InputError("there is nothing to measure: the count matrix holds no samples")
+    p = pooled / samples if reference is None else _distribution(reference, "the reference")
+    if len(p) != classes:
+        raise InputError(f"the reference has {len(p)} classes but the count matrix has {classes}")
+    if np.any((p == 0) & (pooled > 0)):
+        lacking = int(np.flatnonzero((p == 0) & (pooled > 0))[0])
+        raise InputError(f"the reference gives class {lacking} no weight, but clients hold samples of it")
+    emds, klds, jsds, entropies = (np.empty(clients) for _ in range(4))
+    for rows in _blocks(clients, classes):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            p_k = table[rows] / sizes[rows, None]
+        middle = (p_k + p) / 2
+        emds[rows] = np.abs(p_k - p).sum(axis=1)
+        klds[rows] = _divergence(p_k, p)
+        jsds[rows] = (_divergence(p_k, middle) + _divergence(np.broadcast_to(p, p_k.shape), middle)) / 2
+        entropies[rows] = -_divergence(p_k, np.ones(classes))
+    held = sizes > 0
+    weights = sizes[held] / samples
+    return Skew(
+        emd=float(weights @ emds[held]),
+        kld=max(0.0, float(weights @ klds[held])),
+        jsd=max(0.0, float(weights @ jsds[held])),
+        entropy=max(0.0, float(weights @ entropies[held])),
+        entropy_pooled=max(0.0, float(-_divergence(pooled[None] / samples, np.ones(classes))[0])),
+        sparsity=float((table == 0).mean()),
+        scarcity={
+            "threshold": scarce,
+            "at_most": float((sizes <= scarce).mean()),
+            "below": float((sizes < scarce).mean()),
+        },
+        gini=_gini(sizes),
+        clients=clients,
+        samples=samples,
+        classes=classes,
+        sizes=sizes,
+        emd_per_client=emds,
+        kld_per_client=klds,
+        jsd_per_client=jsds,
+        entropy_per_client=entropies,
+    )
+
+
+def system_emd(counts: Array) -> float:
+    """The system's EMD alone (thesis eq. 3.3), without the cost of the other measures."""
+    clients, classes = counts.shape
+    sizes, pooled = counts.sum(axis=1, dtype=np.int64), counts.sum(axis=0, dtype=np.int64)
+    samples = int(sizes.sum())
+    p = pooled / max(1, samples)
+    # n_k |p_k - p| = |c_k - n_k p|: no division, so an empty client needs no special case
+    moved = sum(
+        float(np.abs(counts[rows] - sizes[rows, None] * p).sum()) for rows in _blocks(clients, classes)
+    )
+    return moved / max(1, samples)
+
+
+def emd(p: Array | Sequence[float], q: Array | Sequence[float]) -> float:
+    """The L1 distance of two label distributions, given as probabilities or as counts; 0 to 2."""
+    first, second = _distribution(p, "the first distribution"), _distribution(q, "the second distribution")
+    if len(first) != len(second):
+        raise InputError(f"cannot compare distributions over {len(first)} and {len(second)} classes")
+    return float(np.abs(first - second).sum())
+
+
+def pairwise_emd(counts: Array | Sequence[Any]) -> Array:
+    """The matrix of EMDs between every two clients' label distributions (DACA eq. 14); NaN for empty ones."""
+    table = _checked(counts)
+    if len(table) > PAIRWISE_LIMIT:
+        raise InputError(
+            f"the pairs of {len(table)} clients do not fit in memory; take at most {PAIRWISE_LIMIT} of them"
+        )
+    from scipy.spatial.distance import cdist  # here, because training needs this file but not scipy
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p_k = table / table.sum(axis=1, keepdims=True)
+    return np.asarray(cdist(p_k, p_k, "cityblock"))
+
+
+def _checked(counts: Array | Sequence[Any]) -> Array:
+    table = np.asarray(counts)
+    if table.ndim != 2 or not table.size:
+        raise InputError(
+            f"counts must be a matrix with a row a client and a column a class, not of shape {table.shape}"
+        )
+    if table.dtype.kind not in "iub":
+        if table.dtype.kind != "f" or not np.all(np.isfinite(table)) or np.any(table != np.floor(table)):
+            raise InputError(f"counts must be whole numbers, not {table.dtype}")
+        table = table.astype(np.int64)
+    if table.min() < 0:
+        raise InputError("counts must not be negative")
+    return table
+
+
+def _distribution(values: Array | Sequence[float], where: str) -> Array:
+    weights = np.asarray(values, np.float64)
+    total = weights.sum()
+    if weights.ndim != 1 or not np.all(np.isfinite(weights)) or np.any(weights < 0) or total <= 0:
+        raise InputError(f"{where} must be one number of at least 0 a class, with a sum above 0")
+    return np.asarray(weights / total)
+
+
+def _divergence(p: Array, q: Array) -> Array:
+    """Row by row sum p log(p / q), where p = 0 adds 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        terms = p * np.log(p / q)
+    terms[p == 0] = 0
+    return np.asarray(terms.sum(axis=1))
+
+
+def _gini(sizes: Array) -> float:
+    ordered = np.sort(sizes).astype(np.float64)
+    n = len(ordered)
+    ranks = 2 * np.arange(1, n + 1) - n - 1
+    return float(ranks @ ordered / (n * ordered.sum()))
+
+
+def _blocks(rows: int, columns: int) -> Iterator[slice]:
+    step = max(1, _BLOCK_CELLS // max(1, columns))
+    return (slice(start, start + step) for start in range(0, rows, step))
