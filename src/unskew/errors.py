@@ -10,6 +10,10 @@ class InputError(ValueError):
     """Bad input, told in one sentence. The command line prints it and exits with code 2."""
 
 
+class RunFailed(RuntimeError):
+    """A run stopped for a reason outside its input, told in one sentence; its last checkpoint is whole."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An InputError for a name that does not exist, with the nearest ones suggested."""
     names = sorted(known)

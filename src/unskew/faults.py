@@ -7,7 +7,6 @@ same faults, and a resumed run meets them again.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +14,7 @@ import torch
 
 from unskew.errors import InputError
 from unskew.seeds import generator
-from unskew.types import Ids, Tree, Update
-
-TREES = ("base", "params", "moved")
-VECTORS = ("work", "examples", "steps", "samples", "loss")
+from unskew.types import Ids, Update
 
 
 @dataclass(frozen=True)
@@ -61,28 +57,3 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
         if value.is_floating_point():
             good &= torch.isfinite(value).flatten(1).all(1).cpu()
     return good.numpy()
-
-
-def packed(update: Update) -> Tree:
-    """An update as one tree, to wait in State until it arrives."""
-    tree: Tree = {"clients": torch.from_numpy(update.clients), "rows": torch.from_numpy(update.rows)}
-    tree |= {name: getattr(update, name) for name in VECTORS}
-    tree |= {f"{name}|{k}": v.contiguous() for name in TREES for k, v in getattr(update, name).items()}
-    for kind in ("uploads", "memory"):
-        for part, held in getattr(update, kind).items():
-            tree |= {f"{kind}|{part}|{k}": v for k, v in held.items()}
-    return tree
-
-
-def unpacked(tree: Tree, parts: tuple[str, ...]) -> Update:
-    trees: dict[str, Any] = {name: {} for name in TREES}
-    nested: dict[str, Any] = {kind: {p: {} for p in parts} for kind in ("uploads", "memory")}
-    for key, value in tree.items():
-        kind, _, rest = key.partition("|")
-        if kind in TREES:
-            trees[kind][rest] = value
-        elif kind in nested:
-            part, _, name = rest.partition("|")
-            nested[kind][part][name] = value
-    vectors: dict[str, Any] = {name: tree[name] for name in VECTORS}
-    return Update(rows=tree["rows"].numpy(), clients=tree["clients"].numpy(), **trees, **vectors, **nested)

@@ -53,12 +53,18 @@ DECIDES = ("select", "schedule", "aggregate")
 
 @dataclass(frozen=True)
 class Part:
-    """Hyper-parameters with a name. ``discloses`` says what leaves a client beyond a model update."""
+    """Hyper-parameters with a name. ``discloses`` says what leaves a client beyond a model update.
+
+    ``probes`` names what the part needs measured: "loss" or "accuracy" of the model that the round began with,
+    on the own data of each client that answered. It is measured once for whoever asks, and comes in
+    ``update.probes``.
+    """
 
     name: ClassVar[str]
     slot: ClassVar[str]
     paper: ClassVar[str] = ""
     discloses: ClassVar[tuple[str, ...]] = ()
+    probes: ClassVar[tuple[str, ...]] = ()
 
     def init_server(self, params: Tree) -> Tree:
         """What the server remembers for this part before round 0."""

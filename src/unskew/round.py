@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from unskew.costs import Costs
-from unskew.engines.engine import Job
-from unskew.faults import finite, packed, unpacked
+from unskew.engines.engine import Job, probed
+from unskew.faults import finite
 from unskew.parts import Play
 from unskew.seeds import generator
 from unskew.state import NOBODY, State
@@ -63,10 +63,10 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     def combine(params: Tree, update: Update) -> Tree:
         nonlocal store
         late = job.faults.hits("late", update.clients, seed, t, legs)
-        waiting, server["late"] = server.get("late", {}), packed(update.take(late)) if late.any() else {}
+        waiting, server["late"] = server.get("late", {}), update.take(late).packed() if late.any() else {}
         arrived = [update.take(~late) if late.any() else update]
         if waiting:
-            arrived.append(unpacked(waiting, tuple(update.memory)))
+            arrived.append(Update.unpacked(waiting, update.memory))
             costs.notes["late"] = arrived[-1].clients.tolist()
         landed = (
             Update.joined(a for a in arrived if len(a)) if any(map(len, arrived)) else update.take(NOBODY)
@@ -74,6 +74,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         costs.answered += len(landed)
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
+        landed = probed(job, state.params, landed, federation)
         for o in method.objective:
             server[o.name] = o.absorb(server[o.name], landed, federation.clients)
         for part, memory in landed.memory.items():

@@ -20,7 +20,7 @@ from unskew.data.federation import Federation
 from unskew.decay import decay
 from unskew.engines.engine import Engine, Job
 from unskew.engines.loop import Loop
-from unskew.errors import InputError
+from unskew.errors import InputError, RunFailed
 from unskew.faults import Faults
 from unskew.log import RunFolder, read_folder
 from unskew.measure import centralized_twin, check_measures, divergence, gamma
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Data = str | Path | Dataset | Federation | tuple[Any, ...]
-
-
-class RunFailed(RuntimeError):
-    """The run stopped for a reason outside the input, told in one sentence; the last checkpoint is whole."""
 
 
 @dataclass
@@ -201,8 +197,7 @@ def prepare(
             dtype,
         )
     )
-    measured = skew(federation.counts).as_dict()
-    measured.pop("emd_per_client", None)
+    measured = {k: v for k, v in skew(federation.counts).as_dict().items() if not isinstance(v, list)}
     prepared = federation
     for part in method.prepare:
         prepared = part.once(prepared, cohort, spec.seed)
@@ -258,7 +253,7 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
     from unskew.data.partition import Partition, partition
 
     if isinstance(data, Federation):
-        return data, Partition.of(data)
+        return data, None
     if isinstance(data, Dataset):
         dataset = data
     elif data is not None:

@@ -138,6 +138,9 @@ class Update:
     loss: Tensor  # [k] float64: mean training loss
     uploads: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked report
     memory: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked client memory, if it lands
+    probes: dict[str, Tensor] = field(
+        default_factory=dict
+    )  # what parts asked to have measured, one value a row
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -149,20 +152,11 @@ class Update:
     def take(self, index: Any) -> Update:
         """Some rows of this update."""
         at = torch.as_tensor(np.arange(len(self))[index], dtype=torch.int64)
-        return Update(
-            rows=self.rows[index],
-            clients=self.clients[index],
-            base=rows(self.base, at),
-            params=rows(self.params, at),
-            moved=rows(self.moved, at),
-            work=self.work[at],
-            examples=self.examples[at],
-            steps=self.steps[at],
-            samples=self.samples[at],
-            loss=self.loss[at],
-            uploads={p: rows(t, at) for p, t in self.uploads.items()},
-            memory={p: rows(t, at) for p, t in self.memory.items()},
-        )
+        trees: dict[str, Any] = {n: rows(getattr(self, n), at) for n in TREES}
+        vectors: dict[str, Any] = {n: getattr(self, n)[at] for n in VECTORS}
+        nested: dict[str, Any] = {n: {p: rows(t, at) for p, t in getattr(self, n).items()} for n in NESTED}
+        probes = {k: v[at] for k, v in self.probes.items()}
+        return Update(self.rows[index], self.clients[index], **trees, **vectors, **nested, probes=probes)
 
     def then(self, after: Update) -> Update:
         """The same models one leg further: ``after`` trained this update's rows ``after.rows``.
@@ -183,16 +177,40 @@ class Update:
         """Updates one after the other; parts report either in all of them or in none."""
         parts = list(updates)
         first = parts[0]
-        trees: dict[str, Any] = {n: join([getattr(u, n) for u in parts]) for n in ("base", "params", "moved")}
-        vectors: dict[str, Any] = {
-            n: torch.cat([getattr(u, n) for u in parts])
-            for n in ("work", "examples", "steps", "samples", "loss")
+        trees: dict[str, Any] = {n: join([getattr(u, n) for u in parts]) for n in TREES}
+        vectors: dict[str, Any] = {n: torch.cat([getattr(u, n) for u in parts]) for n in VECTORS}
+        nested: dict[str, Any] = {
+            n: {p: join([getattr(u, n)[p] for u in parts]) for p in getattr(first, n)} for n in NESTED
         }
-        return Update(
-            rows=np.concatenate([u.rows for u in parts]),
-            clients=np.concatenate([u.clients for u in parts]),
-            **trees,
-            **vectors,
-            uploads={p: join([u.uploads[p] for u in parts]) for p in first.uploads},
-            memory={p: join([u.memory[p] for u in parts]) for p in first.memory},
-        )
+        ids = (np.concatenate([getattr(u, n) for u in parts]) for n in ("rows", "clients"))
+        return Update(*ids, **trees, **vectors, **nested)
+
+    def packed(self) -> Tree:
+        """This update as one tree, to wait in State: a late answer, or a model in flight."""
+        tree: Tree = {"rows": torch.from_numpy(self.rows), "clients": torch.from_numpy(self.clients)}
+        tree |= {n: getattr(self, n) for n in VECTORS}
+        tree |= {f"{n}|{k}": v.contiguous() for n in TREES for k, v in getattr(self, n).items()}
+        for n in NESTED:
+            for part, held in getattr(self, n).items():
+                tree |= {f"{n}|{part}|{k}": v for k, v in held.items()}
+        return tree
+
+    @staticmethod
+    def unpacked(tree: Tree, parts: Iterable[str]) -> Update:
+        """The inverse of ``packed``; ``parts`` names those who may have reported."""
+        trees: dict[str, Any] = {n: {} for n in TREES}
+        nested: dict[str, Any] = {n: {p: {} for p in parts} for n in NESTED}
+        for key, value in tree.items():
+            kind, _, rest = key.partition("|")
+            if kind in trees:
+                trees[kind][rest] = value
+            elif kind in nested:
+                part, _, name = rest.partition("|")
+                nested[kind][part][name] = value
+        vectors: dict[str, Any] = {n: tree[n] for n in VECTORS}
+        return Update(tree["rows"].numpy(), tree["clients"].numpy(), **trees, **vectors, **nested)
+
+
+TREES = ("base", "params", "moved")
+VECTORS = ("work", "examples", "steps", "samples", "loss")
+NESTED = ("uploads", "memory")

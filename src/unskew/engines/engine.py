@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from unskew.data.federation import Federation
@@ -60,3 +61,18 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def probed(job: Job, model: Tree, update: Update, federation: Federation) -> Update:
+    """The update with what its method's parts asked to have measured of ``model`` on each client's own data."""
+    wanted = {name for part in job.method.parts for name in part.probes}
+    if not wanted:
+        return update
+    places = [federation.samples(int(c)) for c in update.clients]
+    flat, owner = np.concatenate(places), np.repeat(np.arange(len(places)), [len(p) for p in places])
+    x, y = federation.dataset.x[flat], federation.dataset.y[flat]
+    guess, loss = job.engine.evaluate(job, model, x, y)
+    sizes = np.maximum(1, np.bincount(owner, minlength=len(places)))
+    values = {"loss": loss.double().numpy(), "accuracy": (guess.numpy() == y).astype(np.float64)}
+    means = {n: np.bincount(owner, weights=values[n], minlength=len(places)) / sizes for n in sorted(wanted)}
+    return replace(update, probes={n: torch.from_numpy(v) for n, v in means.items()})

@@ -1,0 +1,111 @@
+"""``unskew methods [NAME]``: what there is to combine."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import json
+from typing import Annotated, Any
+
+import typer
+
+from unskew.cli import app
+from unskew.cli.options import Json
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One part or preset, in full.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the parts and presets a method is made of; with a NAME: paper, parameters, what it discloses."""
+    from rich.console import Console
+
+    from unskew.errors import unknown
+    from unskew.method import PARTS, PRESETS
+
+    console = Console()
+    if name is None:
+        if as_json:
+            typer.echo(
+                json.dumps({"parts": {n: about(n) for n in PARTS}, "presets": {n: about(n) for n in PRESETS}})
+            )
+            return
+        _list(console)
+        return
+    if name not in PARTS and name not in PRESETS:
+        raise unknown("method or part", name, [*PARTS, *PRESETS])
+    told = about(name)
+    if as_json:
+        typer.echo(json.dumps(told))
+        return
+    console.print(f"[bold]{told['write']}[/]  {told['slot']}")
+    console.print(told["text"], highlight=False, markup=False)
+    if told.get("parameters"):
+        console.print("\nparameters")
+        for parameter, detail in told["parameters"].items():
+            console.print(f"  {parameter}: {detail['type']} = {detail['default']}", highlight=False)
+    if told["paper"]:
+        console.print(f"\npaper      {told['paper']}", highlight=False)
+    console.print(
+        f"discloses  {', '.join(told['discloses']) or 'nothing beyond a model update'}", highlight=False
+    )
+
+
+def about(name: str) -> dict[str, Any]:
+    """Everything a listing says of one part or preset."""
+    from unskew.expression import signature
+    from unskew.method import PARTS, PRESETS, Method
+
+    if name in PRESETS:
+        expression, text = PRESETS[name]
+        method = Method.parse(expression)
+        return {
+            "write": name,
+            "slot": f"preset: {expression}",
+            "text": text,
+            "paper": "; ".join(dict.fromkeys(p.paper for p in method.parts if p.paper)),
+            "discloses": list(method.discloses),
+        }
+    cls = PARTS[name]
+    fields = {
+        f.name: {
+            "type": str(f.type),
+            "default": f.default if f.default is not dataclasses.MISSING else "required",
+        }
+        for f in dataclasses.fields(cls)
+    }
+    return {
+        "write": signature(cls),
+        "slot": cls.slot,
+        "text": inspect.getdoc(cls) or "",
+        "paper": cls.paper,
+        "discloses": list(cls.discloses),
+        "parameters": fields,
+    }
+
+
+def _list(console: Any) -> None:
+    from rich.table import Table
+
+    from unskew.expression import signature, summary
+    from unskew.method import PARTS, PRESETS
+    from unskew.parts import DECIDES, SLOTS
+
+    for slot, question in SLOTS.items():
+        held = [c for c in PARTS.values() if c.slot == slot]
+        arity = "one" if slot in DECIDES else "any number"
+        console.print(f"[bold]{slot}[/] [dim]({arity})[/]  {question}")
+        table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1)
+        table.add_column(style="yellow")
+        for cls in held:
+            table.add_row(
+                signature(cls), summary(cls), "discloses " + ", ".join(cls.discloses) if cls.discloses else ""
+            )
+        console.print(table if held else "  [dim]none in this version[/]")
+    console.print("[bold]presets[/]")
+    for preset, (expression, text) in PRESETS.items():
+        console.print(f"  {preset} = {expression}   {text}", highlight=False)
+    console.print("\njoin parts with +, e.g. [bold]fedavg(uniform=true)+full[/]; more: unskew methods NAME")

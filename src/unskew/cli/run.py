@@ -1,0 +1,116 @@
+"""``unskew run`` and ``unskew resume``."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unskew.cli import app
+from unskew.cli.options import Json
+from unskew.cli.settings import effective, with_settings
+
+if TYPE_CHECKING:
+    from unskew.run import Run
+    from unskew.spec import Spec
+
+Experiment = Annotated[
+    Path | None, typer.Argument(metavar="[EXPERIMENT.toml]", help="Settings from a file; flags overrule it.")
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="FOLDER", help="The run's folder; default: runs/<name>.")
+]
+
+
+@app.command()
+@with_settings
+def run(
+    experiment: Experiment = None,
+    out: Out = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the effective settings and stop.")
+    ] = False,
+    as_json: Json = False,
+    **settings: Any,
+) -> None:
+    """Train a method on a partition of a data set, with a log that can be resumed."""
+    spec, sweep = effective(experiment, settings)
+    if dry_run:
+        typer.echo(json.dumps(spec.as_dict()) if as_json else everything(spec), nl=as_json)
+        return
+    if sweep:
+        from unskew.errors import InputError
+
+        raise InputError(f"{experiment} has a [sweep] table; run it with `unskew sweep {experiment}`")
+    from unskew.run import run as start
+
+    ended = start(spec, out=out or default_folder(spec), progress=not as_json)
+    show(ended, as_json)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that was stopped.")],
+    as_json: Json = False,
+) -> None:
+    """Go on with a run that was stopped; the numbers are those of a run never stopped."""
+    from unskew.run import resume as go_on
+
+    show(go_on(folder, progress=not as_json), as_json)
+
+
+def everything(spec: Spec) -> str:
+    """All settings as TOML, those at their defaults too."""
+    from unskew.spec import _toml
+
+    lines = (f"{k} = {_toml(v)}" for k, v in spec.as_dict().items() if v is not None)
+    return "\n".join(lines) + "\n"
+
+
+def default_folder(spec: Spec) -> Path:
+    """runs/<data>-<method>-<partition>-s<seed>, numbered where it is taken by other settings."""
+    words = (Path(spec.dataset).stem, spec.method, spec.partition, f"s{spec.seed}")
+    stem = re.sub(r"[^A-Za-z0-9.+-]+", "_", "-".join(words)).strip("_")
+    path, number = Path("runs") / stem, 1
+    while path.exists():
+        number += 1
+        path = Path("runs") / f"{stem}-{number}"
+    return path
+
+
+def show(ended: Run, as_json: bool) -> None:
+    """What came out, in a table or as one JSON object."""
+    result = ended.result
+    if as_json:
+        typer.echo(json.dumps(result | {"folder": str(ended.path)}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    table = Table(show_header=False, box=None, padding=(0, 2))
+    totals, skewed, final = result["totals"], result["skew"], result["final"]
+    moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
+    rows = {
+        "final": f"[bold]{final['accuracy']:.4f}[/] global test accuracy after round {final['round']}",
+        "best": f"{result['best']['accuracy']:.4f} at round {result['best']['round']}",
+        "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
+        "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
+        "answered": f"{totals['answered']} of {totals['asked']} asked"
+        + (f", {result['rejected']} rejected (not finite)" if result["rejected"] else "")
+        + (f", {result['late']} late" if result["late"] else ""),
+        "discloses": ", ".join(result["discloses"]) or "model updates only",
+    }
+    for target, round_ in result["rounds_to_target"].items():
+        rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"
+    if "gamma" in result:
+        rows["gamma"] = (
+            f"{result['gamma']['gamma']:.4f} (thesis eq. 3.1, {result['gamma']['epochs']:g} epochs)"
+        )
+    for name, value in rows.items():
+        table.add_row(name, value)
+    console.print(table)
+    console.print(f"[dim]{ended.path}[/]   next: unskew report {ended.path}", soft_wrap=True)

@@ -1,0 +1,91 @@
+"""Every field of Spec as a flag: written once there, shown and read here."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from unskew.expression import convert
+from unskew.spec import HINTS, Spec, read_toml
+
+SHORT = {"data_folder": "--data"}
+"""Flags that are not just the field's name."""
+
+
+def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command that takes ``**settings`` one option a field of Spec."""
+    own = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    hints = typing.get_type_hints(command, include_extras=True)
+    own = [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
+    fields = [f for f in dataclasses.fields(Spec) if f.name not in hints]
+
+    def wrapped(**given: Any) -> Any:
+        return command(**given)
+
+    wrapped.__doc__ = command.__doc__
+    wrapped.__name__ = command.__name__
+    wrapped.__signature__ = inspect.Signature([*own, *map(_flag, fields)])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in wrapped.__signature__.parameters.values()}  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
+    name = SHORT.get(field.name, "--" + field.name.replace("_", "-"))
+    hint = HINTS[field.name]
+    default = "" if field.default in (None, ()) else f" [default: {field.default}]"
+    shown = field.metadata["help"] + default.replace("[", r"\[")
+    many = typing.get_origin(hint) is tuple
+    kind: Any = bool | None if hint is bool else list[str] | None if many else str | None
+    flag = f"{name}/--no-{name[2:]}" if hint is bool else name
+    option = typer.Option(
+        flag, help=shown, show_default=False, metavar=None if hint is bool else _metavar(hint)
+    )
+    annotation = typing.Annotated[kind, option]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _metavar(hint: Any) -> str:
+    options = [o for o in (typing.get_args(hint) or (hint,)) if o is not type(None)]
+    if typing.get_origin(hint) is typing.Literal:
+        return "|".join(map(str, options))
+    return {int: "N", float: "X", str: "TEXT"}.get(options[-1], "X")
+
+
+def effective(experiment: Path | None, given: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:
+    """The spec of a file with every given flag laid over it, and the file's sweep table."""
+    values, sweep = read_toml(experiment) if experiment is not None else ({}, {})
+    for name, value in given.items():
+        if value is not None and value != []:
+            values[name] = _read(name, value)
+    if "steps" in given and given["steps"] is not None and given.get("epochs") is None:
+        values.pop("epochs", None)  # a flag for the one budget overrules the file's other
+    if given.get("epochs") is not None and given.get("steps") is None:
+        values.pop("steps", None)
+    return Spec.of(values), sweep
+
+
+def _read(name: str, value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list):
+        return convert(tuple(_word(v) for v in value), HINTS[name], name)
+    hint = HINTS[name]
+    plain = hint is str or str in typing.get_args(hint) or typing.get_origin(hint) is typing.Literal
+    return convert(value if plain else _word(value), hint, name)
+
+
+def _word(text: str) -> Any:
+    """A flag's text as the number it writes, if it writes one."""
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return None if text.lower() == "none" else text

@@ -1,0 +1,150 @@
+"""Many runs: a grid over any settings, several processes, finished cells skipped, a failed one on its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unskew.errors import InputError
+from unskew.log import read_folder
+from unskew.spec import Spec, grid_values
+
+
+@dataclass
+class Cell:
+    """One run of a sweep."""
+
+    name: str
+    spec: Spec
+    folder: Path
+    status: str = "waiting"  # waiting, running, done, failed
+    error: str = ""
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return read_folder(self.folder)[0].result if (self.folder / "spec.json").exists() else {}
+
+
+def cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> list[Cell]:
+    """Every combination of the grid's values, each with a folder named by them."""
+    if not grid:
+        raise InputError('there is nothing to sweep; give values, e.g. [sweep] with seed = "0-4"')
+    values = [
+        [(name, v) for v in grid_values(name, given, f"[sweep] {name}")] for name, given in grid.items()
+    ]
+    made = []
+    for combination in itertools.product(*values):
+        chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in combination}
+        name = ",".join(f"{k}={v}" for k, v in chosen.items())
+        folder = out / re.sub(r"[^A-Za-z0-9.,=+()-]+", "_", name)
+        made.append(Cell(name, Spec.of({**settings, **chosen}, f"cell {name}"), folder))
+    return made
+
+
+def sweep(
+    grid: Mapping[str, Any],
+    out: str | Path,
+    *,
+    processes: int = 2,
+    tell: Callable[[list[Cell]], None] = lambda cells: None,
+    **settings: Any,
+) -> list[Cell]:
+    """Run every cell in a process of its own; what is done is skipped, what was stopped goes on.
+
+    Each process has one torch thread, so their number changes nothing but the time.
+    """
+    if processes < 1:
+        raise InputError(f"processes must be at least 1, not {processes}")
+    todo = cells(settings, grid, Path(out))
+    for cell in todo:
+        _check(cell)
+    waiting = [cell for cell in todo if cell.status == "waiting"]
+    running: list[tuple[Cell, subprocess.Popen[str]]] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < processes:
+                cell = waiting.pop(0)
+                cell.status = "running"
+                running.append((cell, _start(cell)))
+            tell(todo)
+            time.sleep(0.05)
+            for cell, process in [r for r in running if r[1].poll() is not None]:
+                _, complaint = process.communicate()
+                running.remove((cell, process))
+                cell.status = "done" if process.returncode == 0 else "failed"
+                if cell.status == "failed":
+                    said = complaint.strip().splitlines()
+                    cell.error = said[-1] if said else f"ended by signal {-process.returncode}"
+        tell(todo)
+    finally:
+        for _, process in running:
+            process.terminate()
+        for _, process in running:
+            process.wait()
+    return todo
+
+
+def _check(cell: Cell) -> None:
+    """Mark a cell that is done; refuse a folder that holds something else."""
+    if not (cell.folder / "spec.json").exists():
+        return
+    folder, spec, _ = read_folder(cell.folder)
+    if spec != cell.spec:
+        other = next(k for k, v in cell.spec.as_dict().items() if spec.as_dict()[k] != v)
+        raise InputError(
+            f"{cell.folder} was run with {other} = {getattr(spec, other)!r}, not {getattr(cell.spec, other)!r}; "
+            f"choose another --out"
+        )
+    if folder.result.get("status") == "done":
+        cell.status = "done"
+
+
+def _start(cell: Cell) -> subprocess.Popen[str]:
+    begun = (cell.folder / "spec.json").exists()
+    words = ["resume", str(cell.folder)] if begun else ["run", "--out", str(cell.folder), *flags(cell.spec)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "unskew", *words, "--json"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def flags(spec: Spec) -> list[str]:
+    """The command-line flags that make this spec."""
+    words: list[str] = []
+    for name, value in spec.changed().items():
+        flag = "--data" if name == "data_folder" else "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        elif isinstance(value, tuple):
+            words += [w for v in value for w in (flag, str(v))]
+        else:
+            words += [flag, str(value)]
+    return words
+
+
+def table(done: list[Cell]) -> list[dict[str, Any]]:
+    """One row a cell: what it was, how it ended, what came out."""
+    rows = []
+    for cell in done:
+        result = cell.result if cell.status == "done" else {}
+        rows.append(
+            {
+                "cell": cell.name,
+                "status": cell.status,
+                "final": result.get("final", {}).get("accuracy"),
+                "best": result.get("best", {}).get("accuracy"),
+                "error": cell.error,
+                "folder": str(cell.folder),
+            }
+        )
+    return json.loads(json.dumps(rows))  # type: ignore[no-any-return]
