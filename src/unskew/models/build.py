@@ -1,0 +1,140 @@
+"""From a name, a class, a function or a module to a model that fits the data."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unskew import expression
+from unskew.errors import InputError
+from unskew.models.adapt import adapt
+from unskew.models.architecture import Architecture
+from unskew.models.layers import number_dropouts
+from unskew.models.split import SplitModel
+from unskew.models.trial import check_output, probe
+from unskew.seeds import key
+
+
+def build(
+    model: str | Architecture | nn.Module | Callable[..., nn.Module],
+    shape: tuple[int, ...],
+    classes: int,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+) -> SplitModel:
+    """The model for samples of ``shape`` and this many classes, on the CPU, ready for ``functional_call``.
+
+    ``model`` is an expression (``"mlp(hidden=[100, 50])"``), ``"package.module:Class"`` with arguments if it
+    needs some, a class or a function that makes an ``nn.Module`` (called with ``shape`` and ``classes`` if it
+    has parameters of these names), or a module, which is copied with its weights.
+
+    New weights are a function of the seed alone: they do not depend on the type, torch's defaults or what was
+    drawn before, and no global generator moves. The model is tried on two samples; one that cannot take them,
+    or does not give one number a class, is refused.
+    """
+    shape = tuple(int(n) for n in shape)
+    with _alone(seed):
+        name, made = _made(model, shape, classes)
+        check_output(probe(made, shape, name), shape, classes, name)
+        net = number_dropouts(made) if isinstance(made, SplitModel) and _ours(model) else adapt(made, shape)
+    return net.to("cpu", dtype).train()
+
+
+@contextmanager
+def _alone(seed: int) -> Iterator[None]:
+    """torch's generator seeded and its defaults set aside, all put back afterwards."""
+    default = torch.get_default_dtype()
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+        # not torch.manual_seed, which would move the GPUs' generators too
+        torch.default_generator.manual_seed(key(seed, "model") % 2**63)
+        torch.set_default_dtype(torch.float32)
+        try:
+            yield
+        finally:
+            torch.set_default_dtype(default)
+
+
+def _ours(model: object) -> bool:
+    return isinstance(model, Architecture) or (isinstance(model, str) and ":" not in model.partition("(")[0])
+
+
+def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Module]:
+    """What the model is called in a sentence, and the model itself."""
+    if isinstance(model, str) and _ours(model):
+        from unskew.models import MODELS  # there it is one line a model, and this file comes before it
+
+        model = expression.build(model, MODELS, "model")
+    if isinstance(model, Architecture):
+        return model.name, model.make(shape, classes)
+    if isinstance(model, nn.Module):
+        return type(model).__name__, copy.deepcopy(model).to("cpu")
+    if isinstance(model, str):
+        call = expression.parse_one(model, "model")
+        return call.name, _called(_imported(call.name), call, shape, classes)
+    if not callable(model):
+        raise InputError(
+            "a model is a name, package.module:Class, an nn.Module or a function that makes one, "
+            f"not {model!r}"
+        )
+    name = getattr(model, "__name__", type(model).__name__)
+    return name, _called(model, expression.Call(name), shape, classes)
+
+
+def _imported(path: str) -> Any:
+    """The object that ``package.module:name`` names."""
+    module_name, _, name = path.partition(":")
+    try:
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as missing:
+            here = str(Path.cwd())
+            if missing.name != module_name.partition(".")[0] or here in sys.path:
+                raise
+            # an installed command does not look in the current folder; kept for worker processes
+            sys.path.insert(0, here)
+            module = importlib.import_module(module_name)
+    except Exception as error:  # the import runs the user's code
+        raise InputError(
+            f"cannot import {module_name!r} for the model {path} ({type(error).__name__}: {error}); write "
+            "package.module:Class, as Python would import it from here"
+        ) from error
+    if not hasattr(module, name):
+        raise InputError(f"there is no {name or 'name'!r} in {module_name!r}; write package.module:Class")
+    return getattr(module, name)
+
+
+def _called(make: Any, call: expression.Call, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Make a user's model, with the shape and the classes where it asks for them by name."""
+    if isinstance(make, nn.Module):
+        return copy.deepcopy(make).to("cpu")
+    if not callable(make):
+        raise InputError(
+            f"{call.name} is a {type(make).__name__}; name a class or function that makes an nn.Module"
+        )
+    given = dict(call.kwargs)
+    try:
+        wanted = inspect.signature(make).parameters
+        taken = list(wanted)[: len(call.args)]
+        for word, value in (("shape", shape), ("classes", classes)):
+            if word in wanted and word not in given and word not in taken:
+                given[word] = value
+        made = make(*call.args, **given)
+    except InputError:
+        raise
+    except Exception as error:  # it is the user's code
+        raise InputError(
+            f"{call} could not be made ({type(error).__name__}: {error}); write its arguments, as in "
+            f"{call.name}(width=8), or give them defaults"
+        ) from error
+    if not isinstance(made, nn.Module):
+        raise InputError(f"{call} gives a {type(made).__name__}, but a model must be a torch nn.Module")
+    return made

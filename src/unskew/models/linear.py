@@ -1,0 +1,28 @@
+"""Logistic regression."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from unskew.models.architecture import Architecture
+from unskew.models.split import Stages
+
+
+@dataclass(frozen=True)
+class Linear(Architecture):
+    """Logistic regression on the flattened sample.
+
+    Seol & Kim's model for MNIST (section 5.1, case 4). Its penultimate feature is the sample itself.
+    """
+
+    name: ClassVar[str] = "linear"
+    paper: ClassVar[str] = "Seol & Kim (2023), section 5.1"
+    native: ClassVar[tuple[int, ...]] = (1, 28, 28)
+    size: ClassVar[int] = 7_850
+
+    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+        return Stages({"flatten": nn.Flatten(), "out": nn.Linear(math.prod(shape), classes)})

@@ -1,0 +1,37 @@
+"""The library's own small CNN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from unskew.models.architecture import Architecture
+from unskew.models.split import Stages
+
+
+@dataclass(frozen=True)
+class SmallCNN(Architecture):
+    """Two 3x3 convolutions (32, 64), each with ReLU and 2x2 max pooling, and a dense layer of 128.
+
+    Of no paper: the model of this library's first standard speed job, and a fair start on small images.
+    """
+
+    name: ClassVar[str] = "small_cnn"
+    paper: ClassVar[str] = "none: this library's standard job A"
+    native: ClassVar[tuple[int, ...]] = (3, 32, 32)
+    size: ClassVar[int] = 545_098
+
+    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+        channels, height, width = self.image(shape, least=4)
+        return Stages(
+            {
+                "conv1": nn.Sequential(nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+                "conv2": nn.Sequential(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
+                "dense": nn.Sequential(
+                    nn.Flatten(), nn.Linear(64 * (height // 4) * (width // 4), 128), nn.ReLU()
+                ),
+                "out": nn.Linear(128, classes),
+            }
+        )

@@ -1,0 +1,123 @@
+"""Trying a model on random samples, to say in one sentence what is wrong with it before a run starts."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from unskew.errors import InputError
+from unskew.models.split import SplitModel
+
+
+def samples(module: nn.Module, shape: tuple[int, ...], count: int) -> Tensor:
+    """Random samples of a shape, in the type and on the device of the model."""
+    like = next((p for p in module.parameters() if p.is_floating_point()), torch.empty(0))
+    generator = torch.Generator("cpu").manual_seed(0)
+    return torch.randn(count, *shape, generator=generator, device="cpu").to(like.device, like.dtype)
+
+
+def probe(module: nn.Module, shape: tuple[int, ...], name: str) -> Tensor:
+    """What the model gives for two samples in eval mode, or one sentence if it cannot take them."""
+    was = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            return module(samples(module, shape, 2))  # type: ignore[no-any-return]
+    except InputError:
+        raise
+    except Exception as error:  # anything may go wrong inside a user's model
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"the model {name} cannot take samples of shape {say(shape)} ({reason}); change its layers or "
+            "choose another model"
+        ) from error
+    finally:
+        module.train(was)
+
+
+def check_output(given: object, shape: tuple[int, ...], classes: int, name: str) -> None:
+    """One logit a class for each of the probe's two samples, or one sentence."""
+    if isinstance(given, Tensor):
+        if tuple(given.shape) == (2, classes) and given.is_floating_point():
+            return
+        sort = "numbers" if given.is_floating_point() else str(given.dtype)
+        what = (
+            f"{say(tuple(given.shape[1:]))} {sort} a sample"
+            if given.ndim > 1
+            else f"shape {tuple(given.shape)}"
+        )
+    else:
+        what = f"a {type(given).__name__}"
+    raise InputError(
+        f"the model {name} gives {what} for samples of shape {say(shape)}, but the data has {classes} "
+        f"classes; make its last layer give {classes} numbers a sample"
+    )
+
+
+def outputs(net: SplitModel, shape: tuple[int, ...], layer: str | None = None) -> list[Tensor]:
+    """What the model gives in training and in eval mode at shaken weights, whole or cut at a layer.
+
+    Shaken, because a layer that starts at zero would hide what comes before it.
+    """
+    generator = torch.Generator("cpu").manual_seed(1)
+
+    def shaken(value: Tensor) -> Tensor:
+        if not value.is_floating_point():
+            return value.clone()
+        noise = torch.rand(value.shape, generator=generator, device="cpu")
+        return value.detach() + 0.1 * noise.to(value.device, value.dtype)
+
+    tensors = {name: shaken(value) for name, value in (*net.named_parameters(), *net.named_buffers())}
+    x = samples(net, shape, 3)
+    was, given = net.training, []
+    try:
+        for mode in (True, False):
+            net.train(mode)
+            # batch norm writes into what it is handed
+            fresh = {name: value.clone() for name, value in tensors.items()}
+            with torch.no_grad():
+                f = x if layer is None else functional_call(net, fresh, (x,), {"upto": layer})
+                given.append(functional_call(net, fresh, (f,), None if layer is None else {"since": layer}))
+    finally:
+        net.train(was)
+    return given
+
+
+def same(one: list[Tensor], other: list[Tensor]) -> bool:
+    return all(
+        a.shape == b.shape and torch.allclose(a, b, 1e-4, 1e-5, equal_nan=True)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def holds(net: SplitModel, layer: str, shape: tuple[int, ...]) -> bool:
+    """Whether the model cut at a layer computes what it computes whole."""
+    try:
+        cut = outputs(net, shape, layer)
+    except Exception:  # a guessed cut may fail in any way
+        return False
+    return same(outputs(net, shape), cut)
+
+
+def check_cut(net: SplitModel, layer: str, shape: tuple[int, ...], name: str) -> None:
+    if not same(outputs(net, shape), outputs(net, shape, layer)):
+        raise InputError(
+            f"the model {name} does not fit together at the layer {layer!r}: head(embed(x, {layer!r}), "
+            f"{layer!r}) differs from forward(x); make embed and head the two halves of forward"
+        )
+
+
+def check_pure(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
+    """Refuse a model that draws random numbers itself: its runs could not be repeated."""
+    before = torch.get_rng_state()
+    repeats = same(outputs(net, shape), outputs(net, shape))
+    if not (repeats and torch.equal(before, torch.get_rng_state())):
+        raise InputError(
+            f"the model {name} draws random numbers in its forward pass, so a run could not be repeated; "
+            "make its dropout an nn.Dropout layer of the model (in attention and recurrent layers: dropout=0)"
+        )
+
+
+def say(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "()"
