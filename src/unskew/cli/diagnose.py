@@ -1,0 +1,114 @@
+"""``unskew diagnose``: how skewed, how scarce, what to try, and what it would disclose."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from unskew.cli import app, options
+from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.data import Dataset
+    from unskew.data.partition import Partition
+
+DEFAULT, DEFAULT_CLIENTS = "dirichlet(0.1)", 100
+"""What data without a client column is split by when nothing is said: SEM's hardest setting."""
+
+
+@app.command()
+def diagnose(
+    data: options.Data = None,
+    expression: Annotated[
+        str | None, typer.Option("--partition", metavar="P", help='Split it so first, e.g. "dirichlet(0.1)".')
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="COLUMN", help="Clients are the values of this column.")
+    ] = None,
+    load: Annotated[
+        str | None, typer.Option("--load", metavar="FILE.npz", help="Use a partition that was saved before.")
+    ] = None,
+    clients: options.Clients = None,
+    seed: options.Seed = 0,
+    fraction: options.Fraction = 1.0,
+    samples_per_client: options.SamplesPerClient = None,
+    min_samples: options.MinSamples = 1,
+    emd: options.Emd = None,
+    output: Annotated[
+        str | None,
+        typer.Option("-o", "--output", metavar="REPORT.html", help="Write the report, with pictures."),
+    ] = None,
+    label: options.Label = None,
+    client: options.Client = None,
+    root: options.Root = None,
+    scarce: options.Scarce = 50,
+    as_json: options.Json = False,
+) -> None:
+    """How skewed and how scarce federated data is, what to try, and what that would disclose."""
+    given = [name for name, value in (("--partition", expression), ("--by", by), ("--load", load)) if value]
+    if len(given) > 1:
+        raise InputError(f"{given[0]} and {given[1]} both say who holds what; keep one")
+    from unskew.data.partition import Partition
+
+    report = options.checked_report(output)
+    dataset = options.loaded(data, root, label, client or by or options.column_of(expression))
+    said = ""
+    if load is not None:
+        part = Partition.load(load, dataset)
+    else:
+        if expression is None:
+            expression, clients, said = _chosen(dataset, by, client, clients)
+        part = options.split(
+            dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd
+        )
+    _tell(dataset, part, scarce, report, as_json, said)
+
+
+def _chosen(
+    dataset: Dataset, by: str | None, client: str | None, clients: int | None
+) -> tuple[str, int | None, str]:
+    """Who holds what, if no partition is named: a column, or the default split, and a line that says so."""
+    from unskew.expression import Call
+
+    columns = tuple(dataset.columns)
+    column = by or client or (columns[0] if len(columns) == 1 else None)
+    if column is not None:
+        said = "" if by else f"clients are the values of {column!r}"
+        return str(Call("by", (column,))), clients, said
+    if columns:
+        raise InputError(f"{dataset.name} can be split by {' or '.join(columns)}; add --by {columns[0]}")
+    few = clients or max(1, min(DEFAULT_CLIENTS, len(dataset) // 10))
+    return DEFAULT, few, f"no partition was named, so {DEFAULT} over {few:,} clients; choose with --partition"
+
+
+def _tell(
+    dataset: Dataset, part: Partition, scarce: int, report: str | None, as_json: bool, said: str
+) -> None:
+    from unskew.report.diagnosis import diagnose as measure
+    from unskew.report.terminal import show
+
+    found = measure(
+        part.counts,
+        data=dataset.name,
+        about=options.about(dataset, part),
+        labels=dataset.labels,
+        record=part.record,
+        scarce=scarce,
+    )
+    if report is not None:
+        from unskew.report.diagnosis_page import save_diagnosis
+
+        save_diagnosis(found, report)
+    if as_json:
+        typer.echo(json.dumps(found.as_dict() | {"report": report}))
+        return
+    console = Console()
+    if said:
+        console.print(f"[dim]{escape(said)}[/]", soft_wrap=True)
+    show(found, console)
+    if report is not None:
+        console.print(f"\nreport written to [bold]{escape(report)}[/]", soft_wrap=True)

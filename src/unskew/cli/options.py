@@ -1,0 +1,167 @@
+"""Options that several commands share, written once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.data import Dataset
+    from unskew.data.partition import Partition
+
+Data = Annotated[
+    str | None,
+    typer.Argument(metavar="DATA", help="A data set by name (see 'unskew datasets') or a file or folder."),
+]
+Clients = Annotated[int | None, typer.Option("--clients", help="How many clients to split the data over.")]
+Seed = Annotated[int, typer.Option("--seed", help="Fixes the split, on any machine.")]
+Fraction = Annotated[
+    float, typer.Option("--fraction", metavar="U", help="Use only this share of the samples (0 to 1).")
+]
+SamplesPerClient = Annotated[
+    int | None, typer.Option("--samples-per-client", metavar="N", help="Use only this many samples a client.")
+]
+MinSamples = Annotated[
+    int, typer.Option("--min-samples", help="Give every client at least this many samples.")
+]
+Emd = Annotated[
+    float | None, typer.Option("--emd", metavar="X", help="Let the family solve its parameters for this EMD.")
+]
+Root = Annotated[
+    str | None,
+    typer.Option("--data", metavar="FOLDER", help="Where data sets are kept (or set UNSKEW_DATA)."),
+]
+Label = Annotated[
+    str | None, typer.Option("--label", metavar="COLUMN", help="The label column of your own table.")
+]
+Client = Annotated[
+    str | None, typer.Option("--client", metavar="COLUMN", help="The client column of your own table.")
+]
+Scarce = Annotated[
+    int, typer.Option("--scarce", metavar="T", help="A client with at most T samples is scarce.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def loaded(data: str | None, root: str | None, label: str | None, client: str | None) -> Dataset:
+    """The data set that the shared options name; a column named ``client`` is there to split by."""
+    from unskew.data import load
+    from unskew.data.load import TABLES
+
+    if data is None:
+        raise InputError("which data? name a data set (see 'unskew datasets') or a file, e.g. digits")
+    if data.partition("(")[0].lower().endswith(TABLES):
+        chosen = {key: value for key, value in (("label", label), ("client", client)) if value is not None}
+        with _spelt("label", "client"):
+            return load(data, root=root, **chosen)
+    if label is not None:
+        raise InputError(
+            f"--label names a column of a table (.csv, .parquet), but {data} is none; leave it out"
+        )
+    dataset = load(data, root=root)
+    if client is not None and client not in dataset.columns:
+        raise InputError(
+            f"{dataset.name} has no column {client!r}; it has {', '.join(dataset.columns) or 'none to split by'}"
+        )
+    return dataset
+
+
+def split(
+    dataset: Dataset,
+    expression: str,
+    clients: int | None,
+    seed: int,
+    fraction: float,
+    samples_per_client: int | None,
+    min_samples: int,
+    emd: float | None,
+) -> Partition:
+    """The partition that the shared options name."""
+    from unskew.data.partition import partition
+
+    with _spelt("clients", "min_samples", "samples_per_client", "fraction"):
+        return partition(
+            dataset,
+            expression,
+            clients=clients,
+            seed=seed,
+            fraction=fraction,
+            samples_per_client=samples_per_client,
+            min_samples=min_samples,
+            emd=emd,
+        )
+
+
+def column_of(expression: str | None) -> str | None:
+    """The column of ``by(column)``, which a table must be told of before it is read."""
+    from unskew.expression import parse_one
+
+    if expression is None:
+        return None
+    call = parse_one(expression, "partition")
+    given = call.args[:1] or tuple(value for key, value in call.kwargs if key == "column")
+    return str(given[0]) if call.name == "by" and given else None
+
+
+@contextmanager
+def _spelt(*names: str) -> Iterator[None]:
+    """Messages name Python's ``clients=20``; on the command line the same is ``--clients 20``."""
+    try:
+        yield
+    except InputError as error:
+        said = str(error)
+        for name in names:
+            said = re.sub(rf"\b{name}=", f"--{name.replace('_', '-')} ", said)
+        raise InputError(said) from error
+
+
+def about(dataset: Dataset, part: Partition) -> str:
+    """One line that says which data and which partition."""
+    from unskew.data.partition import build_family
+    from unskew.expression import render
+
+    made = render(build_family(part.record["expression"]))  # without what is at its default
+    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} samples"
+    return f"{dataset.name} · {made} · seed {part.record['seed']} · {held}"
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where a command will write, checked before it starts."""
+
+    partition: Path | None
+    picture: Path | None
+
+
+def checked_outputs(partition: str | None, picture: str | None) -> Outputs:
+    """Refuse a place that cannot be written before any work is done."""
+    from unskew.report.drawing import picture_target
+    from unskew.report.page import output
+
+    if partition is not None and not partition.endswith(".npz"):
+        raise InputError(f"a partition is saved as .npz, not as {Path(partition).name!r}; write -o FILE.npz")
+    return Outputs(
+        None if partition is None else output(partition, "the partition"),
+        None if picture is None else picture_target(picture),
+    )
+
+
+def checked_report(path: str | None) -> str | None:
+    """Refuse a report that cannot be written before any work is done."""
+    from unskew.report.page import output
+
+    if path is not None:
+        if not path.lower().endswith((".html", ".htm")):
+            raise InputError(
+                f"a report is written as .html, not as {Path(path).name!r}; write -o REPORT.html"
+            )
+        output(path, "the report")
+    return path

@@ -1,0 +1,170 @@
+"""``unskew partition``: make, inspect, draw and save a partition, or list the ones that reach an EMD."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from unskew.cli import app, options
+from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.report.diagnosis import Diagnosis
+
+
+@app.command()
+def partition(
+    data: options.Data = None,
+    expression: Annotated[
+        str | None,
+        typer.Argument(metavar="P", help='How to split it, e.g. "dirichlet(0.1)".', show_default=False),
+    ] = None,
+    clients: options.Clients = None,
+    seed: options.Seed = 0,
+    fraction: options.Fraction = 1.0,
+    samples_per_client: options.SamplesPerClient = None,
+    min_samples: options.MinSamples = 1,
+    emd: options.Emd = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="FILE.npz", help="Save it here.")
+    ] = None,
+    picture: Annotated[
+        str | None, typer.Option("--picture", metavar="FILE", help="Draw it: .html, .png, .svg or .pdf.")
+    ] = None,
+    label: options.Label = None,
+    client: options.Client = None,
+    root: options.Root = None,
+    scarce: options.Scarce = 50,
+    solve: Annotated[
+        float | None, typer.Option("--solve", metavar="EMD", help="List every setting that reaches this EMD.")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option("--classes", help="With --solve: the number of classes.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make, inspect, draw and save a partition of a data set over clients."""
+    if solve is not None:
+        if data is not None:
+            raise InputError("--solve needs no data, only --classes; leave out DATA and P")
+        _solve(solve, classes, clients, as_json)
+        return
+    if classes is not None:
+        raise InputError("--classes goes with --solve; with data the classes are counted")
+    if data is not None and expression is None:
+        raise InputError(
+            f"how is {data} to be split? add a partition, e.g. unskew partition {data} 'dirichlet(0.1)'"
+        )
+    _make(
+        data, str(expression), clients, seed, fraction, samples_per_client, min_samples, emd,
+        output, picture, label, client, root, scarce, as_json,
+    )  # fmt: skip
+
+
+def _make(
+    data: str | None,
+    expression: str,
+    clients: int | None,
+    seed: int,
+    fraction: float,
+    samples_per_client: int | None,
+    min_samples: int,
+    emd: float | None,
+    output: str | None,
+    picture: str | None,
+    label: str | None,
+    client: str | None,
+    root: str | None,
+    scarce: int,
+    as_json: bool,
+) -> None:
+    targets = options.checked_outputs(output, picture)
+    dataset = options.loaded(data, root, label, client or options.column_of(expression))
+    part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
+    from unskew.report.diagnosis import diagnose
+
+    found = diagnose(
+        part.counts,
+        data=dataset.name,
+        about=options.about(dataset, part),
+        labels=dataset.labels,
+        record=part.record,
+        scarce=scarce,
+    )
+    if targets.partition is not None:
+        part.save(targets.partition)
+    if targets.picture is not None:
+        from unskew.report.charts import partition_picture
+        from unskew.report.drawing import save_chart
+
+        chart = partition_picture(found.counts, found.skew, found.labels, found.about, scarce=scarce)
+        save_chart(chart, targets.picture, found.headline)
+    if as_json:
+        shown = found.as_dict()
+        del shown["findings"], shown["advice"]
+        typer.echo(json.dumps(shown | {"saved": output, "picture": picture}))
+        return
+    console = Console()
+    _show(found, console)
+    for what, place in (("partition", output), ("picture", picture)):
+        if place is not None:
+            console.print(f"{what} saved to [bold]{escape(place)}[/]", soft_wrap=True)
+
+
+def _show(found: Diagnosis, console: Console) -> None:
+    from unskew.report.terminal import counts_table, numbers_table
+
+    console.print(f"\n[bold]{escape(found.headline)}[/]")
+    console.print(f"[dim]{escape(found.about)}[/]")
+    counts = counts_table(found)
+    if counts is not None:
+        console.print(counts)
+    console.print()
+    console.print(numbers_table(found.findings))
+    console.print()
+    console.print(_record(found.record))
+
+
+def _record(record: Mapping[str, Any]) -> Table:
+    """What the partition says of itself: what made it, what was moved or left out, and its fingerprint."""
+    lines = {"made by": f"{record['expression']}, seed {record['seed']}"}
+    if record["unused"]:
+        lines["left out"] = f"{record['unused']:,} samples"
+    if record["moves"]:
+        lines["moved"] = (
+            f"{record['moves']:,} samples, to {record['moved_to']:,} clients that would have held fewer than "
+            f"{record['min_samples']}"
+        )
+    lines |= {"note": " ".join(record["notes"])} if record["notes"] else {}
+    lines["sha256"] = record["sha256"]
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for key, value in lines.items():
+        table.add_row(key, escape(value))
+    return table
+
+
+def _solve(emd: float, classes: int | None, clients: int | None, as_json: bool) -> None:
+    from unskew.data.partition import solutions
+
+    if classes is None:
+        raise InputError(f"how many classes? write unskew partition --solve {emd:g} --classes 10")
+    found = solutions(emd, classes) if clients is None else solutions(emd, classes, clients=clients)
+    if as_json:
+        listed = [{"partition": expression, "emd": exact} for expression, exact in found]
+        typer.echo(json.dumps({"emd": emd, "classes": classes, "clients": clients, "solutions": listed}))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("partition", no_wrap=True)
+    table.add_column("EMD", justify="right")
+    for expression, exact in found:
+        table.add_row(escape(expression), f"{exact:.4f}")
+    console = Console()
+    console.print(table)

@@ -1,0 +1,301 @@
+"""Pictures of a partition: who holds what, how far each client is from the whole, and how little it holds.
+
+Every builder takes plain counts or a ``Skew`` and returns an Altair chart whose title states what is seen.
+Charts hold at most a few thousand marks whatever the number of clients: distributions are binned here, and
+of many clients an evenly spaced sample is drawn, in their own order, which the subtitle says.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+import numpy.typing as npt
+
+from unskew.metrics import Skew
+from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
+from unskew.report.theme import BLUE, INK, MUTED, RED
+
+Counts = npt.NDArray[Any]
+Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
+
+MOST_BUBBLES = 60  # clients or classes; beyond that a bubble is too small to compare and colour takes over
+MOST_COLUMNS = 320  # two pixels a client
+MOST_CELLS = 16_000
+PLOT = 640
+GAP = 96
+
+
+def partition_picture(
+    counts: Counts, skew: Skew, labels: Sequence[str], about: str, *, scarce: int = 50
+) -> Picture:
+    """All three pictures of a partition as one chart; ``about`` says which data and which partition."""
+    half = (PLOT - GAP) // 2
+    below = alt.hconcat(
+        emd_histogram(skew, width=half),
+        client_sizes(skew, scarce=scarce, width=half),
+        spacing=GAP,
+        bounds="flush",  # aligns the plots themselves, so that titles stand on one line
+    ).resolve_scale(color="independent")
+    return alt.vconcat(client_class_matrix(counts, skew, labels, about), below).resolve_scale(
+        color="independent", size="independent"
+    )
+
+
+def client_class_matrix(
+    counts: Counts, skew: Skew, labels: Sequence[str], about: str, *, width: int = PLOT
+) -> Picture:
+    """Client by class: bubble area, or colour where there are many, is the number of samples."""
+    clients, classes = counts.shape
+    shown = shown_clients(clients, classes)
+    bubbles = max(clients, classes) <= MOST_BUBBLES
+    rows, columns = np.nonzero(counts[shown])
+    cells = [
+        {"client": int(shown[r]), "class": labels[c], "samples": int(counts[shown[r], c])}
+        for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
+    ]
+    step = width / len(shown)
+    row = float(np.clip((300 if bubbles else 340) / classes, 2.0, 28.0))
+    ticks = [int(shown[i]) for i in _spread(len(shown), max(2, width // 46))]
+    mark = "bubble area" if bubbles else "colour"
+    sample = "" if len(shown) == clients else f" · one client in {int(shown[1])} is drawn"
+    base = alt.Chart(
+        alt.InlineData(values=cells),
+        title=alt.TitleParams(
+            holding(skew), subtitle=[about, f"{mark} = samples · clients in their own order{sample}"]
+        ),
+    ).encode(
+        x=alt.X("client:O")
+        .scale(domain=shown.tolist())
+        .axis(values=ticks, labelAngle=0, title="client", ticks=False, domain=False, grid=False, format=","),
+        y=alt.Y("class:N")
+        .scale(domain=list(labels))
+        .axis(
+            title=None,
+            ticks=False,
+            domain=False,
+            grid=bubbles,
+            labelOverlap="parity",
+            labelLimit=110,
+            values=[labels[i] for i in _spread(classes, int(row * classes / 11) or 1)],
+        ),
+        tooltip=["client:O", "class:N", "samples:Q"],
+    )
+    largest = max(1, int(counts.max(initial=1)))
+    if bubbles:
+        # neighbours are rarely both full, so a bubble may reach over its column's edge
+        area = np.pi / 4 * min(1.6 * step, 0.96 * row) ** 2
+        chart = base.mark_circle(opacity=0.9, color=BLUE).encode(
+            size=alt.Size("samples:Q")
+            .scale(domain=[0, largest], range=[0, area])
+            .legend(
+                title="samples", values=_legend_values(largest), symbolFillColor=BLUE, symbolStrokeWidth=0
+            )
+        )
+    else:
+        chart = base.mark_rect().encode(
+            color=alt.Color("samples:Q")
+            .scale(type="sqrt", domain=[1, largest], range="ramp")
+            .legend(title="samples", gradientLength=min(160, max(60, int(row * classes) - 30)), tickCount=4)
+        )
+    return chart.properties(width=width, height=max(40, round(row * classes)))
+
+
+def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Picture:
+    """How far each client's labels are from the whole, with the system's value marked."""
+    edges = np.linspace(0, 2, 41)
+    held, _ = np.histogram(np.clip(known_emds(skew), 0, 2), edges)
+    bars = [
+        {"from": round(a, 3), "to": round(b, 3), "clients": int(n), "none": 0}
+        for a, b, n in zip(edges[:-1].tolist(), edges[1:].tolist(), held.tolist(), strict=True)
+        if n
+    ]
+    axis = alt.X("from:Q").scale(domain=[0, 2], nice=False)
+    bands = (
+        alt.Chart(alt.InlineData(values=[{"from": STARTS_TO_FALL, "to": 2}, {"from": FALLS_FAR, "to": 2}]))
+        .mark_rect(color=RED, opacity=0.07)
+        .encode(x="from:Q", x2="to:Q")
+    )
+    histogram = (
+        alt.Chart(alt.InlineData(values=bars))
+        .mark_rect(color=BLUE, stroke="white", strokeWidth=0.5)
+        .encode(
+            x=axis.axis(title="EMD of a client", grid=False, values=[0, 0.5, 1.0, 1.4, 2], format=".1f"),
+            x2="to:Q",
+            y=_height(int(held.max(initial=1)), headroom=1.2),
+            y2="none:Q",
+            tooltip=["from:Q", "to:Q", "clients:Q"],
+        )
+    )
+    mark = [{"emd": skew.emd, "text": f"system {skew.emd:.2f}"}]
+    system = alt.Chart(alt.InlineData(values=mark)).encode(x="emd:Q")
+    left = skew.emd > 1.0
+    return alt.layer(
+        bands,
+        histogram,
+        system.mark_rule(color=INK, strokeWidth=2),
+        system.mark_text(
+            align="right" if left else "left", dx=-6 if left else 6, baseline="top", fontWeight=600
+        ).encode(text="text:N", y=alt.value(3)),
+    ).properties(
+        width=width,
+        height=height,
+        title=alt.TitleParams(
+            distance(skew),
+            subtitle=[
+                "shaded: where CIFAR-10 lost accuracy (from 1.0)",
+                "and lost much (from 1.4; thesis, figure 3.5)",
+            ],
+        ),
+    )
+
+
+def client_sizes(skew: Skew, *, scarce: int = 50, width: int = PLOT, height: int = 190) -> Picture:
+    """How many samples clients hold; a bar a client where there are few, else their distribution."""
+    sizes = skew.sizes
+    tone = alt.Color("group:N").scale(domain=["scarce", "more"], range=[RED, BLUE]).legend(None)
+    title = alt.TitleParams(
+        holdings(skew, scarce),
+        subtitle=[
+            f"smallest {sizes.min():,} · median {np.median(sizes):,.0f} · largest {sizes.max():,}",
+            f"orange: at most {scarce}",
+        ],
+    )
+    if len(sizes) <= MOST_BUBBLES:
+        bars = [
+            {"client": k, "samples": n, "group": "scarce" if n <= scarce else "more"}
+            for k, n in enumerate(sizes.tolist())
+        ]
+        ticks = [int(i) for i in _spread(len(sizes), max(2, width // 46))]
+        chart = (
+            alt.Chart(alt.InlineData(values=bars), title=title)
+            .mark_bar()
+            .encode(
+                x=alt.X("client:O").axis(values=ticks, labelAngle=0, title="client", ticks=False),
+                y=_height(int(sizes.max(initial=1)), "samples"),
+                color=tone,
+                tooltip=["client:O", "samples:Q"],
+            )
+        )
+        line = (
+            alt.Chart(alt.InlineData(values=[{"at": scarce}]))
+            .mark_rule(color=MUTED, strokeDash=[4, 3])
+            .encode(y="at:Q")
+        )
+        layers = [chart, line] if sizes.max(initial=0) >= scarce else [chart]
+        return alt.layer(*layers).properties(width=width, height=height, title=title)
+    edges, log = _size_edges(sizes)
+    values = []
+    for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        inside = sizes[(sizes >= a) & (sizes < b)]
+        few = int((inside <= scarce).sum())
+        for group, start, end in (("scarce", 0, few), ("more", few, len(inside))):
+            if end > start:
+                values.append({"from": a, "to": b, "clients": end, "none": start, "group": group})
+    tallest = max(v["clients"] for v in values)
+    return (
+        alt.Chart(alt.InlineData(values=values), title=title)
+        .mark_rect(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X("from:Q")
+            .scale(type="log" if log else "linear", domain=[float(edges[0]), float(edges[-1])], nice=False)
+            .axis(title="samples of a client", grid=False, tickCount=4, format="~s"),
+            x2="to:Q",
+            y=_height(tallest),
+            y2="none:Q",
+            color=tone,
+            tooltip=["from:Q", "to:Q", "clients:Q"],
+        )
+        .properties(width=width, height=height)
+    )
+
+
+def holding(skew: Skew) -> str:
+    """What the matrix shows, in one sentence."""
+    lacking = skew.sparsity * skew.classes
+    if skew.sparsity == 0:
+        return f"Every client holds all {skew.classes} classes"
+    if np.isclose(lacking, skew.classes - 1):
+        return "Every client holds a single class"
+    return f"A client lacks {lacking:.1f} of the {skew.classes} classes on average"
+
+
+def distance(skew: Skew) -> str:
+    """What the EMD histogram shows."""
+    beyond = int(np.sum(known_emds(skew) > STARTS_TO_FALL))
+    return f"{_of(beyond, skew.clients, 'lies', 'lie')} beyond EMD 1.0"
+
+
+def holdings(skew: Skew, scarce: int) -> str:
+    """What the sizes show."""
+    few = int(np.sum(skew.sizes <= scarce))
+    return f"{_of(few, skew.clients, 'holds', 'hold')} at most {scarce} samples"
+
+
+def known_emds(skew: Skew) -> npt.NDArray[np.float64]:
+    """The EMD of every client that holds a sample; an empty one has none."""
+    emds = np.asarray(skew.emd_per_client, np.float64)
+    return emds[~np.isnan(emds)]
+
+
+def shown_clients(clients: int, classes: int) -> npt.NDArray[np.int64]:
+    """The clients that are drawn: all, or an evenly spaced sample in their own order."""
+    most = min(clients, MOST_COLUMNS, max(20, MOST_CELLS // max(1, classes)))
+    stride = clients if most < 2 else _round_step(clients, most)
+    return np.arange(0, clients, stride, dtype=np.int64)
+
+
+def _of(part: int, whole: int, one: str, many: str) -> str:
+    if part == 0:
+        return f"No client {one}"
+    return (
+        f"Every client {one}"
+        if part == whole
+        else f"{part:,} of {whole:,} clients {one if part == 1 else many}"
+    )
+
+
+def _height(most: int, what: str = "clients", headroom: float = 1.08) -> alt.Y:
+    """The axis that counts; whole numbers only, and none at the very top, where it would push the title."""
+    axis = alt.Axis(title=what, format=",d", domain=False, values=_few_ticks(most))
+    return alt.Y(f"{what}:Q").scale(domain=[0, most * headroom], nice=False).axis(axis)
+
+
+def _few_ticks(most: int) -> list[int]:
+    step = _round_step(most + 1, 5)
+    return list(range(0, most + 1, step))
+
+
+def _round_step(count: int, most: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50, ... that cuts ``count`` into at most ``most`` pieces."""
+    step, growth = 1, itertools.cycle((2, 2.5, 2))
+    while -(-count // step) > most:
+        step = int(step * next(growth))
+    return step
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """At most ``most`` places from 0 to count-1 at a round distance."""
+    return list(range(0, count, _round_step(count, most)))
+
+
+def _legend_values(largest: int) -> list[int]:
+    """Three round counts up to the largest."""
+    power = 10 ** int(np.floor(np.log10(largest)))
+    top = max(v for v in (power, 2 * power, 5 * power) if v <= largest)
+    return sorted({max(1, top // 5), max(1, top // 2), top})
+
+
+def _size_edges(sizes: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float64], bool]:
+    """Bin edges for client sizes: whole numbers where they are few, equal ratios where they span decades."""
+    low, high = int(sizes.min()), int(sizes.max())
+    if high - low < 24:
+        return np.arange(low, high + 2, dtype=np.float64), False
+    if high / max(1, low) < 20:
+        return np.linspace(low, high + 1, 25), False
+    ratio = np.geomspace(max(1, low), high + 1, 33)
+    edges = np.unique(np.ceil(ratio))
+    return (np.concatenate([[0.5], edges]) if low == 0 else edges), True

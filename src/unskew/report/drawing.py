@@ -1,0 +1,48 @@
+"""A chart to a file, in the format that the file's name ends in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unskew.data.files import written_whole
+from unskew.errors import InputError
+from unskew.report.page import Figure, output, save_page
+from unskew.report.theme import themed
+
+if TYPE_CHECKING:
+    import altair as alt
+
+FORMATS = (".html", ".png", ".svg", ".pdf")
+
+
+def picture_target(path: str | Path) -> Path:
+    """A place for a picture, checked before the work starts: a known ending and a folder that exists."""
+    place = Path(path)
+    if place.suffix.lower() not in FORMATS:
+        ending = f"ends in {place.suffix!r}" if place.suffix else "has no ending"
+        raise InputError(
+            f"the picture {place.name!r} {ending}; write {', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        )
+    return output(place, "the picture")
+
+
+def save_chart(chart: alt.TopLevelMixin, path: str | Path, title: str) -> Path:
+    """Write a chart as HTML, PNG, SVG or PDF, whole or not at all."""
+    place = picture_target(path)
+    specification = themed(chart)
+    if place.suffix.lower() == ".html":
+        save_page(place, title, [Figure(specification)])
+        return place
+    import vl_convert
+
+    match place.suffix.lower():
+        case ".png":
+            drawn = vl_convert.vegalite_to_png(specification, scale=2)
+        case ".svg":
+            drawn = vl_convert.vegalite_to_svg(specification).encode()
+        case _:
+            drawn = vl_convert.vegalite_to_pdf(specification)
+    with written_whole(place) as draft:
+        draft.write_bytes(drawn)
+    return place

@@ -1,0 +1,163 @@
+"""A report as one HTML file that needs nothing else: its charts work with no network and no server."""
+
+from __future__ import annotations
+
+import functools
+import html
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from unskew import __version__
+from unskew.data.files import written_whole
+from unskew.errors import InputError
+from unskew.report.theme import BLUE, FONT, INK, MUTED, RULE
+
+
+@dataclass(frozen=True)
+class Heading:
+    text: str
+
+    def html(self, at: int) -> str:
+        return f"<h2>{html.escape(self.text)}</h2>"
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    text: str
+    quiet: bool = False
+
+    def html(self, at: int) -> str:
+        return f"<p{' class=quiet' if self.quiet else ''}>{html.escape(self.text)}</p>"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text; the columns named in ``numbers`` are set to the right."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: frozenset[str] = frozenset()
+
+    def html(self, at: int) -> str:
+        kinds = [" class=number" if h in self.numbers else "" for h in self.head]
+        head = "".join(f"<th{k}>{html.escape(h)}</th>" for h, k in zip(self.head, kinds, strict=True))
+        body = "".join(
+            "<tr>"
+            + "".join(f"<td{k}>{html.escape(c)}</td>" for c, k in zip(row, kinds, strict=True))
+            + "</tr>"
+            for row in self.rows
+        )
+        return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A finished Vega-Lite specification, drawn when the page opens."""
+
+    specification: dict[str, Any]
+    caption: str = ""
+
+    def html(self, at: int) -> str:
+        # '<' is written as an escape so that no label can close the script element
+        data = json.dumps(self.specification, separators=(",", ":")).replace("<", "\\u003c")
+        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
+        return (
+            f'<figure><div id="chart{at}" class=wide></div>{caption}</figure>'
+            f'<script type="application/json" data-chart="chart{at}">{data}</script>'
+        )
+
+
+Block = Heading | Paragraph | Table | Figure
+
+
+def page(title: str, blocks: Sequence[Block], subtitle: str = "") -> str:
+    """The whole page as text."""
+    body = "\n".join(block.html(at) for at, block in enumerate(blocks))
+    drawn = any(isinstance(block, Figure) for block in blocks)
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="unskew {__version__}">
+<title>{html.escape(title)}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<header><h1>{html.escape(title)}</h1>{f"<p>{html.escape(subtitle)}</p>" if subtitle else ""}</header>
+{body}
+<footer>unskew {__version__}</footer>
+</main>
+{f"<script type=module>{_drawing()}</script>" if drawn else ""}
+</body>
+</html>
+"""
+
+
+def save_page(path: str | Path, title: str, blocks: Sequence[Block], subtitle: str = "") -> None:
+    """Write the page, whole or not at all."""
+    place = output(path, "the report")
+    text = page(title, blocks, subtitle)
+    with written_whole(place) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def output(path: str | Path, what: str) -> Path:
+    """A place that can be written, so that work need not start in vain: its folder must exist."""
+    place = Path(path)
+    if place.is_dir():
+        raise InputError(f"{what} {str(place)!r} is a folder; name a file in it")
+    if not place.parent.is_dir():
+        raise InputError(
+            f"the folder {str(place.parent)!r} for {what} does not exist; make it or write elsewhere"
+        )
+    if not os.access(place.parent, os.W_OK):
+        raise InputError(f"the folder {str(place.parent)!r} for {what} is write-protected; write elsewhere")
+    return place
+
+
+@functools.cache
+def _drawing() -> str:
+    """Vega, Vega-Lite and Vega-Embed with the few lines that draw every chart of the page."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle(_DRAW)
+    return str(bundle).replace("</script", r"<\/script")
+
+
+_DRAW = """
+const actions = {export: true, source: false, compiled: false, editor: false};
+const options = {renderer: "svg", mode: "vega-lite", actions};
+for (const data of document.querySelectorAll("script[data-chart]")) {
+  const chart = document.getElementById(data.dataset.chart);
+  vegaEmbed(chart, JSON.parse(data.textContent), options)
+    .catch(error => { chart.textContent = "This chart could not be drawn: " + error; });
+}
+"""
+
+_STYLE = f"""
+body {{ margin: 0; color: {INK}; background: #f6f8fa; font: 15px/1.55 {FONT}; }}
+main {{ max-width: 960px; min-height: 100vh; margin: 0 auto; padding: 40px 48px 24px;
+  background: #fff; box-sizing: border-box; }}
+h1 {{ font-size: 28px; line-height: 1.25; margin: 0; letter-spacing: -0.01em; }}
+h2 {{ font-size: 19px; margin: 44px 0 8px; }}
+header p {{ color: {MUTED}; margin: 8px 0 0; }}
+p {{ max-width: 72ch; }}
+.quiet, footer, figcaption {{ color: {MUTED}; font-size: 13px; }}
+.wide {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; width: 100%; font-size: 14px; margin: 12px 0; }}
+th {{ text-align: left; font-weight: 600; border-bottom: 2px solid {INK}; padding: 6px 14px 6px 0; }}
+td {{ border-bottom: 1px solid {RULE}; padding: 9px 14px 9px 0; vertical-align: top; }}
+th.number, td.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
+figure {{ margin: 20px 0 0; }}
+footer {{ margin-top: 56px; padding-top: 12px; border-top: 1px solid {RULE}; }}
+a {{ color: {BLUE}; }}
+@media (max-width: 700px) {{ main {{ padding: 24px 16px; }} }}
+@media print {{ body {{ background: #fff; }} main {{ max-width: none; padding: 0; }}
+  .vega-embed summary {{ display: none; }} }}
+"""

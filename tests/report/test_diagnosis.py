@@ -1,0 +1,113 @@
+"""A diagnosis says in words what the numbers say, and cites who showed it."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+from rich.console import Console
+
+from unskew.report.diagnosis import Diagnosis, diagnose
+from unskew.report.terminal import counts_table, numbers_table, show
+
+
+def single(clients: int, each: int, classes: int = 10) -> np.ndarray:
+    counts = np.zeros((clients, classes), int)
+    counts[np.arange(clients), np.arange(clients) % classes] = each
+    return counts
+
+
+def meaning(found: Diagnosis, measure: str) -> str:
+    return next(f.meaning for f in found.findings if f.measure.startswith(measure))
+
+
+def printed(found: Diagnosis, width: int = 80) -> str:
+    out = io.StringIO()
+    show(found, Console(file=out, width=width))
+    return out.getvalue()
+
+
+def test_single_class_clients_are_severe() -> None:
+    """EMD 1.8 of at most 1.8, and large clients."""
+    found = diagnose(single(20, 6000), data="x")
+    assert found.headline == (
+        "Severe label skew (EMD 1.80 of at most 1.80); the median client holds 6,000 samples"
+    )
+    assert "beyond 1.4" in meaning(found, "EMD of the system")
+    assert "not scarce" in meaning(found, "samples of the median")
+
+
+def test_even_clients_are_not_skewed() -> None:
+    """Equal labels everywhere: EMD 0, below what chance gives."""
+    found = diagnose(np.full((10, 10), 50), data="x")
+    assert found.headline.startswith("Label skew is no more than chance (EMD 0.00), and mildly scarce")
+
+
+def test_levels_follow_the_thesis() -> None:
+    """q of the own class gives EMD 2q - 0.2: mild at 0.5, strong at 0.65, severe at 0.85."""
+    for own, word in ((500, "Mild"), (650, "Strong"), (850, "Severe")):
+        other = (1000 - own) / 9
+        counts = np.full((10, 10), round(other * 9)) + np.eye(10, dtype=int) * (9 * own - round(other * 9))
+        assert diagnose(counts, data="x").headline.startswith(word)
+
+
+def test_scaled_thresholds_are_said() -> None:
+    """With two classes 1.4 means 0.78, and the reader is told."""
+    found = diagnose(np.array([[100, 0], [0, 100]]), data="x")
+    assert "beyond 0.78, which with ten classes would be 1.4" in meaning(found, "EMD of the system")
+
+
+def test_one_client_is_said_to_have_no_skew() -> None:
+    """Nothing to be skewed against."""
+    assert diagnose(np.array([[5, 5]]), data="x").headline.startswith("One client holds everything")
+
+
+def test_the_dictionary_is_plain_json() -> None:
+    """Every promised key, numbers as numbers, an empty client's EMD as null."""
+    counts = single(20, 30)
+    counts[3] = 0
+    told = json.loads(json.dumps(diagnose(counts, data="x", record={"seed": 0}).as_dict(), allow_nan=False))
+    for key in ("emd", "sparsity", "scarcity", "kld", "jsd", "gini", "entropy"):
+        assert isinstance(told[key], float), key
+    assert told["clients"] == 20
+    assert told["samples"] == 570
+    assert told["classes"] == 10
+    assert told["emd_per_client"][3] is None
+    assert len(told["emd_per_client"]) == 20
+    assert told["sizes"]["min"] == 0
+    assert told["sizes"]["max"] == 30
+    assert told["partition"] == {"seed": 0}
+    assert {"part", "fit", "why", "needs", "discloses", "evidence", "available"} <= told["advice"][0].keys()
+
+
+def test_the_terminal_shows_numbers_words_sources_and_advice() -> None:
+    """Within eighty columns, with the marks that part 2 will remove."""
+    text = printed(diagnose(single(50, 20), data="x", about="mine"))
+    assert max(map(len, text.splitlines())) <= 80
+    for word in (
+        "EMD of the system",
+        "1.80",
+        "thesis",
+        "SEM, table II",
+        "sem*",
+        "discloses",
+        "not in this version",
+    ):
+        assert word in text
+
+
+def test_labels_cannot_break_the_terminal() -> None:
+    """Square brackets in a label are text, not markup."""
+    found = diagnose(np.array([[3, 1], [1, 3]]), data="x", about="[red]mine[/]", labels=["[bold]", "[/]"])
+    assert "[red]mine[/]" in printed(found)
+    out = io.StringIO()
+    Console(file=out, width=80).print(counts_table(found))
+    assert "[bold]" in out.getvalue()
+
+
+def test_counts_are_printed_only_where_they_fit() -> None:
+    """Forty clients and twelve classes at most."""
+    assert counts_table(diagnose(single(41, 5), data="x")) is None
+    assert counts_table(diagnose(single(40, 5), data="x")) is not None
+    assert numbers_table(diagnose(single(41, 5), data="x").findings).row_count == 10
