@@ -72,3 +72,6 @@ def _escaped(error: object) -> str:
 
 
 from unskew.cli import datasets as _datasets  # noqa: E402, F401  each module registers its own command
+from unskew.cli import demo as _demo  # noqa: E402, F401
+from unskew.cli import diagnose as _diagnose  # noqa: E402, F401
+from unskew.cli import partition as _partition  # noqa: E402, F401
