@@ -31,7 +31,7 @@ def owners_of_classes(task: Task, each: int, weights: Array | None = None) -> li
     else:
         wanted = np.ones(len(present)) if weights is None else weights[present].astype(np.float64)
         slots = _slots(task.clients * each, task.clients, wanted, rng)
-    table = _mixed(_dealt(slots, task.clients, rng), rng)
+    table = _shuffled(_dealt(slots, task.clients, rng), rng)
     order = np.argsort(table, axis=None, kind="stable")
     starts = np.searchsorted(table.ravel()[order], np.arange(len(present) + 1))
     owners = [np.empty(0, np.int64)] * task.classes
@@ -62,7 +62,7 @@ def _dealt(slots: Array, clients: int, rng: np.random.Generator) -> Array:
     return table.reshape(rounds, clients).T[rng.permutation(clients)]
 
 
-def _mixed(table: Array, rng: np.random.Generator) -> Array:
+def _shuffled(table: Array, rng: np.random.Generator) -> Array:
     """The same degrees, mixed: random pairs of clients exchange one class each where neither has it already.
 
     Dealing alone leaves only a few combinations of classes. A fixed number of rounds, in each of which every

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,10 +37,6 @@ class By(Family):
         if self.column not in columns:
             raise unknown("column", self.column, columns)
         return columns[self.column]
-
-    @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        raise InputError("by(...) takes clients as the data has them and cannot be asked for an EMD")
 
 
 def _distinct(values: Array) -> tuple[Array, Array]:

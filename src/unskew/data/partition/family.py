@@ -19,8 +19,8 @@ import numpy as np
 
 from unskew import seeds
 from unskew.data.dataset import Array
-from unskew.errors import InputError
-from unskew.expression import Call, build, render
+from unskew.errors import InputError, unknown
+from unskew.expression import Call, build, parse_one, render
 
 
 @dataclass(frozen=True)
@@ -113,21 +113,12 @@ def build_family(expression: str | Call | Family) -> Family:
 
     if isinstance(expression, Family):
         return expression
-    if isinstance(expression, str) and expression.strip() in PRESETS:
-        expression = PRESETS[expression.strip()].expression
-    return build(expression, _Names(FAMILIES, PRESETS), "partition")
-
-
-class _Names(dict[str, type[Family]]):
-    """The families to build from; presets are known as well, so that a near miss suggests them too."""
-
-    def __init__(self, families: Mapping[str, type[Family]], presets: Mapping[str, Any]):
-        super().__init__(families)
-        self.presets = presets
-
-    def __iter__(self) -> Any:
-        yield from super().__iter__()
-        yield from self.presets
+    if isinstance(expression, str):
+        name = expression.strip()
+        expression = parse_one(PRESETS[name].expression if name in PRESETS else expression, "partition")
+    if expression.name not in FAMILIES:
+        raise unknown("partition", expression.name, [*FAMILIES, *PRESETS])
+    return build(expression, FAMILIES, "partition")
 
 
 def fraction_of(value: float, where: str) -> None:

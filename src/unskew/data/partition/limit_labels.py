@@ -76,7 +76,9 @@ class LimitLabels(Family):
         for t in [given["t"]] if "t" in given else range(1, classes):
             top = highest_emd(t, classes, clients)
             if emd <= top + 1e-9:
-                found.append(cls(**{**given, "t": t, "f": min(1.0, emd / top) if top > 0 else 0.0}))
+                found.append(
+                    cls(**{**given, "t": t, "f": min(1.0, round(emd / top, 12)) if top > 0 else 0.0})
+                )
         return found
 
 

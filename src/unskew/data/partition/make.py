@@ -17,7 +17,7 @@ from unskew.data.partition.family import Family, Task, build_family
 from unskew.data.partition.presets import PRESETS
 from unskew.data.partition.repair import repair
 from unskew.data.partition.result import Partition, content_hash, labels_hash
-from unskew.data.partition.solve import fit
+from unskew.data.partition.solve import fit, solvable
 from unskew.errors import InputError
 from unskew.expression import Call
 from unskew.metrics import system_emd
@@ -51,6 +51,8 @@ def partition(
     """
     labels, classes, columns, name = _read(data, classes)
     family = build_family(expression) if emd is None else None
+    if emd is not None:
+        solvable(expression, emd)
     clients = _clients(clients, expression, family, columns)
     used = _used(len(labels), clients, seed, fraction, samples_per_client)
     if min_samples < 0:

@@ -80,5 +80,5 @@ class Mixed(Family):
         first, second = cls(**given)._emds(classes, clients)
         if not min(first, second) - 1e-9 <= emd <= max(first, second) + 1e-9:
             return []
-        share = 0.5 if first == second else (emd - second) / (first - second)
+        share = 0.5 if first == second else round((emd - second) / (first - second), 12)
         return [cls(**{**given, "share": min(1.0, max(0.0, share))})]

@@ -47,7 +47,7 @@ class Q(Family):
 
     @classmethod
     def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        q = emd / 2 + max(1 / classes, 1 / clients)
+        q = round(emd / 2 + max(1 / classes, 1 / clients), 12)
         return [cls(min(q, 1.0))] if q <= 1 + 1e-9 else []
 
 
@@ -90,7 +90,7 @@ class LimitLabelsQ(Family):
         """Thesis section 3.3: every t in 1..M-1 for which t/M <= q <= 1."""
         found = []
         for t in [given["t"]] if "t" in given else range(1, classes):
-            q = emd / 2 + max(t / classes, 1 / clients)
+            q = round(emd / 2 + max(t / classes, 1 / clients), 12)
             if q <= 1 + 1e-9:
                 found.append(cls(t, min(q, 1.0)))
         return found

@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +14,7 @@ import numpy as np
 
 from unskew.data.dataset import Array, Dataset, checked_labels
 from unskew.data.federation import Federation
+from unskew.data.files import damaged, read_npz, written_whole
 from unskew.errors import InputError
 
 FORMAT = "unskew partition 1"
@@ -73,22 +71,15 @@ class Partition:
         """Write an ``.npz`` file, whole or not at all."""
         target = Path(path)
         small = np.int32 if len(self.indices) + self.record["unused"] < 2**31 else np.int64
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(
-                    file,
-                    format=np.array(FORMAT),
-                    record=np.array(json.dumps(self.record)),
-                    indices=self.indices.astype(small),
-                    offsets=self.offsets,
-                    counts=self.counts.astype(small),
-                )
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with written_whole(target) as beside, beside.open("wb") as file:
+            np.savez(
+                file,
+                format=np.array(FORMAT),
+                record=np.array(json.dumps(self.record)),
+                indices=self.indices.astype(small),
+                offsets=self.offsets,
+                counts=self.counts.astype(small),
+            )
         return target
 
     @classmethod
@@ -96,26 +87,15 @@ class Partition:
         cls, path: str | os.PathLike[str], data: Dataset | Array | Sequence[int] | None = None
     ) -> Partition:
         """Read a saved partition, checked against its own hash and, if given, against the data's labels."""
-        if not Path(path).is_file():
-            raise InputError(f"there is no partition file {path}")
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                if str(file["format"]) != FORMAT:
-                    raise InputError(
-                        f"{path} has the format {file['format']!s}, but this version reads {FORMAT}"
-                    )
-                record = json.loads(str(file["record"]))
-                indices, offsets, counts = (
-                    file[name].astype(np.int64) for name in ("indices", "offsets", "counts")
-                )
-        except InputError:
-            raise
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as problem:
-            raise InputError(
-                f"{path} is damaged or not a partition file; make or fetch it again"
-            ) from problem
+        arrays = read_npz(Path(path), "format", "record", "indices", "offsets", "counts")
+        if str(arrays["format"]) != FORMAT:
+            raise InputError(f"{path} has the format {arrays['format']!s}, but this version reads {FORMAT}")
+        indices, offsets, counts = (
+            np.asarray(arrays[name], np.int64) for name in ("indices", "offsets", "counts")
+        )
+        record = json.loads(str(arrays["record"]))
         if content_hash(indices, offsets, counts) != record.get("sha256"):
-            raise InputError(f"the content of {path} does not match its hash; make or fetch it again")
+            raise damaged(Path(path), "its content does not match its own SHA-256")
         found = cls(indices, offsets, counts, record)
         if data is not None:
             found.check_labels(data, str(path))
@@ -140,9 +120,3 @@ def content_hash(indices: Array, offsets: Array, counts: Array) -> str:
 def labels_hash(labels: Array) -> str:
     """The same for the labels alone."""
     return hashlib.sha256(np.ascontiguousarray(labels, "<i8").data).hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,10 @@ from unskew.errors import InputError
 
 @dataclass(frozen=True)
 class Scarce:
-    """``partition(data, f"dirichlet({alpha})", clients, fraction=fraction)`` has these on average."""
+    """``partition(data, f"dirichlet({alpha})", clients, fraction=fraction, min_samples=0)`` has these on average.
+
+    With ``min_samples=1`` clients that would be empty get a sample, so that sparsity is a little lower.
+    """
 
     alpha: float
     fraction: float
@@ -37,7 +40,8 @@ def solve_scarcity(
     ``scarcity`` counts clients with at most ``threshold`` samples, or below it (as SEM's code does).
     Nothing is drawn: a client's count of a class is beta-binomial, BetaBin(n_y, alpha, (K-1) alpha), and
     independent between classes, so both expectations are exact sums (before empty clients are repaired).
-    Two nested bisections.
+    A grid over alpha, then two
+    nested bisections.
     """
     labels = data.y if isinstance(data, Dataset) else checked_labels(data, None, "the labels")
     classes = data.classes if isinstance(data, Dataset) else int(labels.max(initial=0)) + 1
@@ -49,48 +53,70 @@ def solve_scarcity(
         raise InputError(f"scarcity is shared out among at least 2 clients, not {clients}")
     limit = threshold - below
 
-    def fraction_for(alpha: float) -> float:
-        low, high = 0.0, 1.0  # scarcity falls as more data is used
-        for _ in range(30):
+    def fraction_for(alpha: float) -> float | None:
+        """The least data with at most the wanted scarcity, which falls as more is used."""
+        if expected_scarcity(sizes, clients, alpha, limit) > scarcity:
+            return None
+        low, high = 0.0, 1.0
+        for _ in range(24):
             middle = (low + high) / 2
-            if expected_scarcity(sizes * middle, clients, alpha, limit) > scarcity:
-                low = middle
-            else:
-                high = middle
+            enough = expected_scarcity(sizes * middle, clients, alpha, limit) <= scarcity
+            low, high = (low, middle) if enough else (middle, high)
         return high
 
-    def sparsity_for(alpha: float) -> float:
-        return expected_sparsity(sizes * fraction_for(alpha), clients, alpha)
+    def sparsity_for(alpha: float) -> float | None:
+        fraction = fraction_for(alpha)
+        return None if fraction is None else expected_sparsity(sizes * fraction, clients, alpha)
 
-    # where even all the data leaves more scarce clients than wanted, alpha is too small
-    least, most = (float(np.log(a)) for a in ALPHA_ENDS)
-    for _ in range(30):
-        middle = (least + most) / 2
-        if expected_scarcity(sizes, clients, float(np.exp(middle)), limit) > scarcity:
-            most = middle
-        else:
-            least = middle
-    most, least = least, float(np.log(ALPHA_ENDS[0]))
-    reach = sparsity_for(float(np.exp(least))), sparsity_for(float(np.exp(most)))
-    if not min(reach) - 1e-3 <= sparsity <= max(reach) + 1e-3:
+    # neither measure need be monotone in alpha along the wanted scarcity, so look everywhere first
+    alphas = np.geomspace(*ALPHA_ENDS, 49).tolist()
+    possible = [fraction_for(alpha) is not None for alpha in alphas]
+    for i in range(1, len(alphas)):
+        if possible[i] != possible[i - 1]:
+            alphas.append(_edge(alphas[i - possible[i - 1]], alphas[i - possible[i]], fraction_for))
+    found = [(a, got) for a in sorted(alphas, reverse=True) if (got := sparsity_for(a)) is not None]
+    if not found:
+        raise InputError(
+            f"{clients} clients with all {len(labels)} samples are scarcer than {scarcity:g} at any skew; "
+            "take fewer clients or a higher scarcity"
+        )
+    near = next((i for i in range(1, len(found)) if _between(found[i - 1][1], sparsity, found[i][1])), None)
+    if near is None:
+        low, high = min(got for _, got in found), max(got for _, got in found)
         raise InputError(
             f"no dirichlet split of these labels over {clients} clients has scarcity {scarcity:g} and "
-            f"sparsity {sparsity:g}; with that scarcity its sparsity is {min(reach):.2f} to {max(reach):.2f}"
+            f"sparsity {sparsity:g}; with that scarcity its sparsity is {low:.2f} to {high:.2f}"
         )
-    for _ in range(30):
-        middle = (least + most) / 2
-        if sparsity_for(float(np.exp(middle))) < sparsity:
-            least = middle
+    (here, at_here), (there, _) = found[near - 1], found[near]
+    for _ in range(24):
+        middle = float(np.sqrt(here * there))
+        got = sparsity_for(middle)
+        if got is None or _between(at_here, sparsity, got):
+            there = middle
         else:
-            most = middle
-    alpha = float(np.exp((least + most) / 2))
-    fraction = fraction_for(alpha)
+            here, at_here = middle, got
+    fraction = fraction_for(here) or 1.0
     return Scarce(
-        alpha,
+        here,
         fraction,
-        expected_sparsity(sizes * fraction, clients, alpha),
-        expected_scarcity(sizes * fraction, clients, alpha, limit),
+        expected_sparsity(sizes * fraction, clients, here),
+        expected_scarcity(sizes * fraction, clients, here, limit),
     )
+
+
+def _edge(possible: float, impossible: float, fraction_for: Callable[[float], float | None]) -> float:
+    """The last alpha, on the way from a possible to an impossible one, that still has a fraction."""
+    for _ in range(24):
+        middle = float(np.sqrt(possible * impossible))
+        if fraction_for(middle) is None:
+            impossible = middle
+        else:
+            possible = middle
+    return possible
+
+
+def _between(first: float, value: float, second: float) -> bool:
+    return min(first, second) <= value <= max(first, second)
 
 
 def expected_sparsity(sizes: Array, clients: int, alpha: float) -> float:
@@ -100,10 +126,14 @@ def expected_sparsity(sizes: Array, clients: int, alpha: float) -> float:
 
 def expected_scarcity(sizes: Array, clients: int, alpha: float, limit: int) -> float:
     """The chance that a client holds at most ``limit`` samples: the classes' distributions convolved."""
+    distinct, times = np.unique(sizes, return_counts=True)
     total = np.zeros(limit + 1)
     total[0] = 1
-    for chances in _chances(sizes, clients, alpha, limit):
-        total = np.convolve(total, chances)[: limit + 1]
+    for chances, power in zip(_chances(distinct, clients, alpha, limit), times.tolist(), strict=True):
+        while power:  # convolved with itself by squaring: a hundred equal classes take seven steps
+            if power % 2:
+                total = np.convolve(total, chances)[: limit + 1]
+            chances, power = np.convolve(chances, chances)[: limit + 1], power // 2
     return float(min(1.0, total.sum()))
 
 

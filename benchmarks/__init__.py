@@ -1,0 +1,1 @@
+"""Speed and scale, never in a timed test."""
