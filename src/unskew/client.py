@@ -1,13 +1,13 @@
 """The one client function: local training as every engine runs it.
 
-``gradients`` is the heart: loss and gradient of one client's step, a pure function of tensors, so that it can
-be called for one client or stacked over many. ``train`` is the loop around it for one client.
+``loss`` is the heart: what one client minimises in one step, a pure function of tensors, so that it can be
+called for one client or stacked over many. ``train`` is the loop around it for one client.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -79,49 +79,59 @@ class Return:
     memory: dict[str, Tree] = field(default_factory=dict)
 
 
-def gradients(
-    task: Task,
-    net: Net,
-    params: Tree,
-    batch: Batch,
-    step: Step,
-    shared: Mapping[str, Tree],
-    mine: Mapping[str, Tree],
-    draws: Mapping[str, Tree],
-) -> tuple[Tree, Tensor]:
-    """Gradient and value of everything a client minimises at ``params`` on one batch."""
+@dataclass
+class Scene:
+    """What surrounds one step of one client, beside its model and its batch."""
 
-    def seen_by(part: Objective) -> Step:
-        return replace(step, shared=shared[part.name], mine=mine[part.name], draws=draws[part.name])
+    anchor: Tree
+    census: Tensor
+    t: int
+    shared: Mapping[str, Tree]
+    mine: Mapping[str, Tree]
+    draws: Mapping[str, Tree]
 
+    def seen_by(self, part: Objective, net: Net, params: Tree, batch: Batch, out: Out | None = None) -> Step:
+        name = part.name
+        own = self.shared[name], self.mine[name], self.draws[name]
+        return Step(net, params, self.anchor, batch, self.census, self.t, out, *own)
+
+
+def loss(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> Tensor:
+    """Everything a client minimises, at ``params`` on one batch: a pure function of tensors."""
+    parts = task.objectives
+    for part in parts:
+        batch = part.inputs(batch, scene.seen_by(part, net, params, batch))
+    replaced = (part.forward(scene.seen_by(part, net, params, batch)) for part in parts)
+    out = next((o for o in replaced if o is not None), None)
+    if out is None and any(part.wants_features for part in parts):
+        features = net.features(params, batch.x)
+        out = Out(net.classify(params, features), batch.y, features)
+    elif out is None:
+        out = Out(net(params, batch.x), batch.y)
+    logits = out.logits
+    for part in parts:
+        logits = part.logits(logits, scene.seen_by(part, net, params, batch, out))
+    total = task_loss(logits, out.target, batch)
+    for part in parts:
+        total = total + part.penalty(scene.seen_by(part, net, params, batch, out))
+    return total
+
+
+def corrected(task: Task, net: Net, grads: Tree, params: Tree, batch: Batch, scene: Scene) -> Tree:
+    """The gradient as parts change it, in the order written, and clipped last."""
     for part in task.objectives:
-        batch = part.inputs(batch, seen_by(part))
-        step = replace(step, batch=batch)
-    out = None
-    for part in task.objectives:
-        out = out or part.forward(seen_by(part))
-    if out is None:
-        if any(part.wants_features for part in task.objectives):
-            features = net.features(params, batch.x)
-            out = Out(net.classify(params, features), batch.y, features)
-        else:
-            out = Out(net(params, batch.x), batch.y)
-    step = replace(step, out=out)
-    for part in task.objectives:
-        out = replace(out, logits=part.logits(out.logits, seen_by(part)))
-    total = task_loss(out.logits, out.target, batch)
-    for part in task.objectives:
-        total = total + part.penalty(seen_by(part))
-    found = torch.autograd.grad(total, list(params.values()), allow_unused=True)
-    grads = {
-        k: torch.zeros_like(p) if g is None else g for (k, p), g in zip(params.items(), found, strict=True)
-    }
+        grads = part.correct(grads, scene.seen_by(part, net, params, batch))
+    return grads if task.local.clip is None else clip(grads, task.local.clip)
+
+
+def gradients(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> tuple[Tree, Tensor]:
+    """Gradient and value of ``loss`` for one client; ``params`` require gradients."""
+    value = loss(task, net, params, batch, scene)
+    found = torch.autograd.grad(value, list(params.values()), allow_unused=True)
+    pairs = zip(params.items(), found, strict=True)
+    grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
     with torch.no_grad():
-        for part in task.objectives:
-            grads = part.correct(grads, seen_by(part))
-        if task.local.clip is not None:
-            grads = clip(grads, task.local.clip)
-    return grads, total.detach()
+        return corrected(task, net, grads, params, batch, scene), value.detach()
 
 
 def train(task: Task, pool: Pool, errand: Errand) -> Return:
@@ -134,22 +144,18 @@ def train(task: Task, pool: Pool, errand: Errand) -> Return:
     state = rule.init({k: v.detach() for k, v in params.items()})
     draws = _drawn(task, errand, next(iter(params.values())).dtype)
     masks = _mask_seeds(seed, errand) if net.draws_masks else None
-    step = Step(
-        net, params, anchor, Batch(*pool.take(errand.held[:0]), errand.held[:0]), errand.census, errand.t
-    )
+    scene = Scene(anchor, errand.census, errand.t, errand.shared, errand.mine, {})
     losses = torch.zeros(())
     places = errand.held[torch.from_numpy(plan.order)]
     for s in range(plan.steps):
         x, y = pool.take(places[plan.cuts[s] : plan.cuts[s + 1]])
         batch = Batch(x, y, torch.ones(len(y), dtype=x.dtype, device=x.device))
         here = net.bound(buffers, None if masks is None else masks[s])
-        now = {part: {k: v[s] for k, v in tree.items()} for part, tree in draws.items()}
-        grads, loss = gradients(
-            task, here, params, batch, replace(step, net=here, batch=batch), errand.shared, errand.mine, now
-        )
+        scene.draws = {part: {k: v[s] for k, v in tree.items()} for part, tree in draws.items()}
+        grads, value = gradients(task, here, params, batch, scene)
         with torch.no_grad():
             rule.step(params, grads, state, errand.lr, s)
-            losses = losses + loss
+            losses = losses + value
     end = {k: v.detach() for k, v in params.items()} | buffers
     gone = {k: end[k] - errand.start[k] for k in net.trainable}
     if errand.moved is not None:

@@ -1,0 +1,125 @@
+"""From a leg to clients' errands and back: what every engine needs around the client function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.client import Errand, Pool, Return
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
+from unskew.engines.engine import Job
+from unskew.plan import plan, subset
+from unskew.state import ClientStore
+from unskew.types import Ids, Leg, Tree, Update, expand, stack
+
+STATISTICS = "batch_norm"
+"""Under this name a client keeps its own batch statistics, where the policy is ``local``."""
+
+
+def pool_of(job: Job, dataset: Dataset, x: Any, y: Any) -> Pool:
+    """Samples as tensors, with the data set's normalisation in the run's precision."""
+    shape = (-1, *[1] * (dataset.x.ndim - 2))
+    mean, std = (torch.as_tensor(v).to(job.dtype).reshape(shape) for v in (dataset.mean, dataset.std))
+    return Pool(torch.as_tensor(x), torch.as_tensor(y), mean, std)
+
+
+def errand(
+    job: Job,
+    leg: Leg,
+    row: int,
+    federation: Federation,
+    shared: Mapping[str, Tree],
+    store: ClientStore,
+    t: int,
+) -> Errand:
+    """One client's share of a leg: its data, its plan, its memory, and the model it was handed."""
+    client = int(leg.clients[row])
+    start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
+    if job.batch_norm != "average":
+        fresh = job.net.statistics(job.net.initial)
+        own = store.get(STATISTICS, client, fresh) if job.batch_norm == "local" else fresh
+        start = start | own
+    held = federation.samples(client)
+    budget = int(federation.budget[client])
+    settings = leg.settings
+    if settings.per_class is not None:
+        held = held[
+            subset(federation.dataset.y[held], settings.per_class[row], seed=job.seed, t=t, client=client)
+        ]
+        budget = len(held)
+    work = plan(
+        len(held),
+        budget,
+        job.local,
+        seed=job.seed,
+        t=t,
+        client=client,
+        done=leg.done,
+        share=leg.epochs,
+        batch=None if settings.batch is None else int(settings.batch[row]),
+    )
+    rate = job.local.lr * job.decay.factor(t, job.rounds) if settings.lr is None else float(settings.lr[row])
+    before = leg.carry.take(np.array([row])) if leg.carry is not None else None
+    return Errand(
+        client=client,
+        t=t,
+        start=start,
+        anchor=leg.anchor or start,
+        held=torch.from_numpy(held),
+        plan=work,
+        lr=rate,
+        census=torch.from_numpy(
+            np.bincount(federation.dataset.y[held], minlength=federation.dataset.classes)
+        ),
+        shared=shared,
+        mine={
+            o.name: store.get(o.name, client, o.init_client(job.net.initial)) for o in job.method.objective
+        },
+        moved=None if before is None else {k: v[0] for k, v in before.moved.items()},
+        work=0.0 if before is None else float(before.work[0]),
+        steps=0 if before is None else int(before.steps[0]),
+        closing=leg.closing,
+    )
+
+
+def gathered(
+    job: Job, leg: Leg, rows: Ids, returns: list[Return], errands: list[Errand], federation: Federation
+) -> Update:
+    """The clients' answers as one update."""
+    clients = leg.clients[rows]
+    template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
+    params = stack([r.params for r in returns]) or {k: v[None][:0] for k, v in template.items()}
+    moved = stack([r.moved for r in returns]) or {k: template[k][None][:0] for k in job.net.trainable}
+    base = (
+        {k: v[torch.from_numpy(rows)] for k, v in leg.start.items()}
+        if leg.stacked
+        else expand(leg.start, len(rows))
+    )
+    memory = {o.name: stack([r.memory[o.name] for r in returns if r.memory]) for o in job.method.objective}
+    if job.batch_norm == "local":
+        memory[STATISTICS] = job.net.statistics(params)
+    if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
+        params = params | {k: base[k] for k in job.net.buffers}
+    weigh = (
+        [len(e.held) for e in errands] if leg.settings.per_class is not None else federation.weigh[clients]
+    )
+    return Update(
+        rows=np.asarray(rows, np.int64),
+        clients=clients,
+        base=base,
+        params=params,
+        moved=moved,
+        work=torch.tensor([r.work for r in returns], dtype=torch.float64),
+        examples=torch.as_tensor(np.asarray(weigh), dtype=torch.float64),
+        steps=torch.tensor([r.steps for r in returns], dtype=torch.int64),
+        samples=torch.tensor([r.samples for r in returns], dtype=torch.int64),
+        loss=torch.tensor([r.loss for r in returns], dtype=torch.float64),
+        uploads={
+            o.name: stack([r.uploads[o.name] for r in returns if r.uploads]) for o in job.method.objective
+        },
+        memory=memory,
+    )
