@@ -53,9 +53,8 @@ def test_has_the_stated_size(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_has_a_line_and_a_paper_to_show(name: str) -> None:
+def test_has_a_line_to_show_and_reads_back_its_signature(name: str) -> None:
     assert expression.summary(MODELS[name]).endswith(".")
-    assert MODELS[name].paper
     assert expression.build(expression.signature(MODELS[name]), MODELS, "model") == MODELS[name]()
 
 

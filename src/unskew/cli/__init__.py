@@ -9,7 +9,7 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from unskew import __version__
-from unskew.errors import InputError
+from unskew.errors import InputError, RunFailed
 
 app = typer.Typer(
     name="unskew",
@@ -50,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         complain(f"[bold red]error:[/] {_escaped(error)}")
         return 2
+    except RunFailed as error:
+        complain(f"[bold red]error:[/] {_escaped(error)}")
+        return 1
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
         return 130
@@ -74,4 +77,8 @@ def _escaped(error: object) -> str:
 from unskew.cli import datasets as _datasets  # noqa: E402, F401  each module registers its own command
 from unskew.cli import demo as _demo  # noqa: E402, F401
 from unskew.cli import diagnose as _diagnose  # noqa: E402, F401
+from unskew.cli import methods as _methods  # noqa: E402, F401
+from unskew.cli import models as _models  # noqa: E402, F401
 from unskew.cli import partition as _partition  # noqa: E402, F401
+from unskew.cli import run as _run  # noqa: E402, F401
+from unskew.cli import sweep as _sweep  # noqa: E402, F401

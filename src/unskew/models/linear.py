@@ -20,7 +20,7 @@ class Linear(Architecture):
     """
 
     name: ClassVar[str] = "linear"
-    paper: ClassVar[str] = "Seol & Kim (2023), section 5.1"
+    paper: ClassVar[str] = "Seol & Kim, 5.1"
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 7_850
 

@@ -15,11 +15,11 @@ from unskew.models.split import Stages
 class McMahanCNN(Architecture):
     """Two 5x5 convolutions (32, 64), each with ReLU and 2x2 max pooling, and a dense layer of 512.
 
-    Section 3 of the paper gives 1,663,370 parameters on MNIST, which only "same" padding yields.
+    McMahan et al., AISTATS 2017. Section 3 gives 1,663,370 parameters on MNIST, which "same" padding yields.
     """
 
     name: ClassVar[str] = "mcmahan_cnn"
-    paper: ClassVar[str] = "McMahan et al. (AISTATS 2017), section 3"
+    paper: ClassVar[str] = "McMahan et al. 2017, 3"
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 1_663_370
 
@@ -45,7 +45,7 @@ class SemCNN(McMahanCNN):
     """
 
     name: ClassVar[str] = "sem_cnn"
-    paper: ClassVar[str] = "SEM, section IV-A"
+    paper: ClassVar[str] = "SEM, IV-A"
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ class DacaCNN(McMahanCNN):
     """
 
     name: ClassVar[str] = "daca_cnn"
-    paper: ClassVar[str] = "DACA, section IV-A and figure 2"
+    paper: ClassVar[str] = "DACA, IV-A"

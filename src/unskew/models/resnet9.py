@@ -38,7 +38,7 @@ class ResNet9(Architecture):
     """
 
     name: ClassVar[str] = "resnet9"
-    paper: ClassVar[str] = "SEM, section IV-A"
+    paper: ClassVar[str] = "SEM, IV-A"
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 1_647_242
 

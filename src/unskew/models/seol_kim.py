@@ -22,7 +22,7 @@ class SeolKimCNN(Architecture):
     """
 
     name: ClassVar[str] = "seol_kim_cnn"
-    paper: ClassVar[str] = "Seol & Kim (2023), section 5.1"
+    paper: ClassVar[str] = "Seol & Kim, 5.1"
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 3_431_754
 

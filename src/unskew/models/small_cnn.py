@@ -15,11 +15,11 @@ from unskew.models.split import Stages
 class SmallCNN(Architecture):
     """Two 3x3 convolutions (32, 64), each with ReLU and 2x2 max pooling, and a dense layer of 128.
 
-    Of no paper: the model of this library's first standard speed job, and a fair start on small images.
+    Of no paper: the model of this library's standard speed job A, and a fair start on small images.
     """
 
     name: ClassVar[str] = "small_cnn"
-    paper: ClassVar[str] = "none: this library's standard job A"
+    paper: ClassVar[str] = ""
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 545_098
 

@@ -25,7 +25,7 @@ class ThesisMnist(Architecture):
     """
 
     name: ClassVar[str] = "thesis_mnist"
-    paper: ClassVar[str] = "the thesis, appendix A, listing 1"
+    paper: ClassVar[str] = "the thesis, appendix A"
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 21_840
 
@@ -54,7 +54,7 @@ class ThesisFashion(Architecture):
     """
 
     name: ClassVar[str] = "thesis_fashion"
-    paper: ClassVar[str] = "the thesis, appendix A, listing 2"
+    paper: ClassVar[str] = "the thesis, appendix A"
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 29_034
 
@@ -85,7 +85,7 @@ class ThesisCifar(Architecture):
     """
 
     name: ClassVar[str] = "thesis_cifar"
-    paper: ClassVar[str] = "the thesis, appendix A, listing 3"
+    paper: ClassVar[str] = "the thesis, appendix A"
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 551_466
 

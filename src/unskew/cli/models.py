@@ -1,0 +1,188 @@
+"""``unskew models [NAME]``: what models there are, how large they are and where they can be cut."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from unskew.cli import app
+from unskew.cli.options import Json
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]",
+        help="A model, as in mlp or 'mlp(hidden=[100])', or your own as package.module:Class: its layers.",
+    ),
+]
+Shape = Annotated[
+    str | None, typer.Option("--shape", metavar="CxHxW", help="The shape of a sample, e.g. 1x28x28.")
+]
+Classes = Annotated[int, typer.Option("--classes", min=1, help="How many classes there are.")]
+
+
+@app.command()
+def models(name: Name = None, shape: Shape = None, classes: Classes = 10, as_json: Json = False) -> None:
+    """What models there are; with a NAME: its layers, where it can be cut."""
+    sample = _read_shape(shape)
+    told = _list(sample, classes) if name is None else _one(name, sample, classes)
+    if as_json:
+        typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
+    elif name is None:
+        _print_all(told)
+    else:
+        _print_one(told)
+
+
+def _read_shape(text: str | None) -> tuple[int, ...] | None:
+    from unskew.errors import InputError
+
+    if text is None:
+        return None
+    sides = text.lower().split("x")
+    if not all(side.isdecimal() and int(side) > 0 for side in sides):
+        raise InputError(f"--shape is whole numbers joined by x, such as 1x28x28, not {text!r}")
+    return tuple(int(side) for side in sides)
+
+
+def _list(shape: tuple[int, ...] | None, classes: int) -> dict[str, Any]:
+    from unskew.expression import signature, summary
+    from unskew.models import MODELS
+
+    return {
+        "classes": classes,
+        "models": [
+            {
+                "name": name,
+                "expression": signature(model),
+                "description": summary(model),
+                "paper": model.paper,
+                **_size(name, shape or model.native, classes),
+            }
+            for name, model in MODELS.items()
+        ],
+    }
+
+
+def _size(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
+    """The number of parameters for this shape, or null and why it cannot take it."""
+    from unskew.errors import InputError
+    from unskew.models import build
+
+    try:
+        net = build(name, shape, classes)
+    except InputError as error:
+        return {"shape": list(shape), "parameters": None, "note": str(error)}
+    return {"shape": list(shape), "parameters": sum(p.numel() for p in net.parameters()), "note": ""}
+
+
+def _one(name: str, shape: tuple[int, ...] | None, classes: int) -> dict[str, Any]:
+    import torch
+
+    from unskew import expression
+    from unskew.errors import InputError
+    from unskew.models import MODELS, build
+
+    told: dict[str, Any] = {"name": name, "expression": name}
+    call = expression.parse_one(name, "model")
+    model = None if ":" in call.name else type(expression.build(call, MODELS, "model"))
+    if model is not None:
+        # unwrapped, so that lines are broken where the terminal ends
+        text = [" ".join(part.split()) for part in (inspect.getdoc(model) or "").split("\n\n")]
+        told |= {"name": model.name, "expression": str(call), "signature": expression.signature(model)}
+        told |= {"description": text[0], "notes": text[1:], "paper": model.paper}
+        shape = shape or model.native
+    if shape is None:
+        raise InputError(f"for which samples? add their shape to {name}, e.g. --shape 1x28x28")
+    net = build(name, shape, classes).eval()
+    own = [p.requires_grad_() for p in net.parameters()]
+    x, layers = torch.zeros(1, *shape), []
+    for layer in net.layers:
+        activation = net.embed(x, layer)
+        reached: tuple[Any, ...] = (None,)
+        if activation.requires_grad:
+            reached = torch.autograd.grad(activation.sum(), own, allow_unused=True)
+        below = sum(p.numel() for p, g in zip(own, reached, strict=False) if g is not None)
+        layers.append({"layer": layer, "activation": list(activation.shape[1:]), "parameters_below": below})
+    seeds, weights = net.fed
+    return told | {
+        "shape": list(shape),
+        "classes": classes,
+        "parameters": sum(p.numel() for p in own),
+        "layers": layers,
+        "feature_layer": net.layers[-1] if net.layers else None,
+        "dropout_layers": len(seeds),
+        "batch_norm_layers": len(weights),
+    }
+
+
+def _print_all(told: dict[str, Any]) -> None:
+    console = Console(highlight=False, markup=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("write", "parameters", "input", "paper"):
+        table.add_column(
+            heading,
+            justify="right" if heading == "parameters" else "left",
+            overflow="fold",
+            no_wrap=heading != "paper",
+        )
+    for model in told["models"]:
+        size = "-" if model["parameters"] is None else f"{model['parameters']:,}"
+        table.add_row(model["expression"], size, _say(model["shape"]), model["paper"] or "-")
+    console.print(table)
+    console.print(f"\nParameters are for {told['classes']} classes.", soft_wrap=True)
+    unfit = [model for model in told["models"] if model["note"]]
+    if unfit:
+        console.print(f"'-' cannot take such samples: {unfit[0]['note']}.", soft_wrap=True)
+    console.print(
+        "'unskew models NAME' shows a model's layers; package.module:Class names your own.", soft_wrap=True
+    )
+
+
+def _print_one(told: dict[str, Any]) -> None:
+    console = Console(highlight=False, markup=False)
+    console.print(told["expression"], style="bold")
+    for paragraph in (told.get("description"), *told.get("notes", ())):
+        if paragraph:
+            console.print(paragraph)
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts.add_column(style="bold")
+    facts.add_column(overflow="fold")
+    if "signature" in told:
+        facts.add_row("write", told["signature"])
+        facts.add_row("paper", told["paper"] or "-")
+    facts.add_row("input", f"{_say(told['shape'])}, {told['classes']} classes")
+    facts.add_row("parameters", f"{told['parameters']:,}")
+    kinds = [
+        f"{told[key]} {kind}"
+        for key, kind in (("dropout_layers", "dropout"), ("batch_norm_layers", "batch norm"))
+        if told[key]
+    ]
+    facts.add_row("has", ", ".join(kinds) or "no dropout, no batch norm")
+    console.print()
+    console.print(facts)
+    console.print()
+    if not told["layers"]:
+        console.print(
+            "It has no layers to cut it at: give it `layers`, `embed(x, layer)` and `head(f, layer)`, or make it "
+            "an nn.Sequential. Methods that share or compare features need them.",
+        )
+        return
+    layers = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("cut after", "activation", "numbers a sample", "parameters below"):
+        layers.add_column(heading, justify="left" if heading in ("cut after", "activation") else "right")
+    for row in told["layers"]:
+        mark = " (the feature)" if row["layer"] == told["feature_layer"] else ""
+        numbers = f"{math.prod(row['activation']):,}"
+        layers.add_row(row["layer"] + mark, _say(row["activation"]), numbers, f"{row['parameters_below']:,}")
+    console.print(layers)
+
+
+def _say(shape: list[int]) -> str:
+    return "x".join(map(str, shape))
