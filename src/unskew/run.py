@@ -37,6 +37,8 @@ from unskew.types import Tree
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.data.partition import Partition
+
 Data = str | Path | Dataset | Federation | tuple[Any, ...]
 
 
@@ -48,6 +50,7 @@ class Run:
     spec: Spec
     state: State
     net: Net
+    partition: Partition | None = None
 
     @property
     def result(self) -> dict[str, Any]:
@@ -152,7 +155,7 @@ def resume(
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
         state = load_state(Path(path) / "state") or setup.state
         if folder.result.get("status") == "done" and state.round >= spec.rounds:
-            return Run(folder, spec, state, setup.job.net)
+            return Run(folder, spec, state, setup.job.net, setup.partition)
         folder.rewind(state.round)
         folder.save({"status": "running"})
         return _rounds(spec, setup, folder, state, progress)
@@ -227,6 +230,7 @@ def prepare(
         content.update(np.ascontiguousarray(array).tobytes())
     about = {
         "name": dataset.name,
+        "labels": list(dataset.labels),
         "clients": federation.clients,
         "samples": len(federation.indices),
         "sha256": content.hexdigest(),
@@ -357,7 +361,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         raise
     finally:
         job.engine.close()
-    return Run(folder, spec, state, job.net)
+    return Run(folder, spec, state, job.net, setup.partition)
 
 
 def evaluation(job: Job, params: Tree, clients: bool = False) -> dict[str, Any]:
