@@ -119,7 +119,7 @@ def _spelt(*names: str) -> Iterator[None]:
     except InputError as error:
         said = str(error)
         for name in names:
-            said = re.sub(rf"\b{name}=", f"--{name.replace('_', '-')} ", said)
+            said = re.sub(rf"\b{name}= ?", f"--{name.replace('_', '-')} ", said)
         raise InputError(said) from error
 
 
@@ -129,7 +129,8 @@ def about(dataset: Dataset, part: Partition) -> str:
     from unskew.expression import render
 
     made = render(build_family(part.record["expression"]))  # without what is at its default
-    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} samples"
+    made = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", made)
+    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} training samples"
     return f"{dataset.name} · {made} · seed {part.record['seed']} · {held}"
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from unskew import __version__
 from unskew.data.files import written_whole
@@ -56,26 +56,31 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """A finished Vega-Lite specification, drawn when the page opens."""
+    """A finished Vega-Lite specification, drawn when the page opens; ``alt`` tells it to who cannot see it."""
 
     specification: dict[str, Any]
     caption: str = ""
+    alt: str = ""
 
     def html(self, at: int) -> str:
         # '<' is written as an escape so that no label can close the script element
         data = json.dumps(self.specification, separators=(",", ":")).replace("<", "\\u003c")
         caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
+        told = f' role=img aria-label="{html.escape(self.alt)}"' if self.alt else ""
         return (
-            f'<figure><div id="chart{at}" class=wide></div>{caption}</figure>'
+            f'<figure><div id="chart{at}" class=wide{told}></div>{caption}</figure>'
             f'<script type="application/json" data-chart="chart{at}">{data}</script>'
         )
 
 
-Block = Heading | Paragraph | Table | Figure
+class Block(Protocol):
+    """A piece of a page. ``at`` is its place, which makes a name of its own for what needs one."""
+
+    def html(self, at: int) -> str: ...
 
 
-def page(title: str, blocks: Sequence[Block], subtitle: str = "") -> str:
-    """The whole page as text."""
+def page(title: str, blocks: Sequence[Block], subtitle: str = "", style: str = "") -> str:
+    """The whole page as text; ``style`` is laid over the common one."""
     body = "\n".join(block.html(at) for at, block in enumerate(blocks))
     drawn = any(isinstance(block, Figure) for block in blocks)
     return f"""<!doctype html>
@@ -85,7 +90,7 @@ def page(title: str, blocks: Sequence[Block], subtitle: str = "") -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="unskew {__version__}">
 <title>{html.escape(title)}</title>
-<style>{_STYLE}</style>
+<style>{_STYLE}{style}</style>
 </head>
 <body>
 <main>
@@ -99,10 +104,12 @@ def page(title: str, blocks: Sequence[Block], subtitle: str = "") -> str:
 """
 
 
-def save_page(path: str | Path, title: str, blocks: Sequence[Block], subtitle: str = "") -> None:
+def save_page(
+    path: str | Path, title: str, blocks: Sequence[Block], subtitle: str = "", style: str = ""
+) -> None:
     """Write the page, whole or not at all."""
     place = output(path, "the report")
-    text = page(title, blocks, subtitle)
+    text = page(title, blocks, subtitle, style)
     with written_whole(place) as draft:
         draft.write_text(text, encoding="utf-8")
 
@@ -133,11 +140,16 @@ def _drawing() -> str:
 _DRAW = """
 const actions = {export: true, source: false, compiled: false, editor: false};
 const options = {renderer: "svg", mode: "vega-lite", actions};
-for (const data of document.querySelectorAll("script[data-chart]")) {
+const drawn = [...document.querySelectorAll("script[data-chart]")].map(data => {
   const chart = document.getElementById(data.dataset.chart);
-  vegaEmbed(chart, JSON.parse(data.textContent), options)
-    .catch(error => { chart.textContent = "This chart could not be drawn: " + error; });
-}
+  return vegaEmbed(chart, JSON.parse(data.textContent), options)
+    .then(() => true)
+    .catch(error => { chart.textContent = "This chart could not be drawn: " + error; return false; });
+});
+Promise.all(drawn).then(all => { document.documentElement.dataset.drawn = all.every(one => one); });
+addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details.fold")) folded.open = true;
+});
 """
 
 _STYLE = f"""
@@ -159,5 +171,6 @@ footer {{ margin-top: 56px; padding-top: 12px; border-top: 1px solid {RULE}; }}
 a {{ color: {BLUE}; }}
 @media (max-width: 700px) {{ main {{ padding: 24px 16px; }} }}
 @media print {{ body {{ background: #fff; }} main {{ max-width: none; padding: 0; }}
-  .vega-embed summary {{ display: none; }} }}
+  .vega-embed summary {{ display: none; }} figure svg {{ max-width: 100%; height: auto; }}
+  figure, tr, h2 {{ break-inside: avoid; }} h2 {{ break-after: avoid; }} }}
 """

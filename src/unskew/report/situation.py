@@ -62,7 +62,7 @@ class Situation:
 
     def reaches(self, threshold: float) -> bool:
         """Whether the EMD reaches a threshold of the thesis, scaled down where fewer classes allow less."""
-        return self.emd >= self.scaled(threshold) - 1e-9
+        return self.emd >= self.scaled(threshold) - 0.005  # as it is shown, to two digits
 
     def scaled(self, threshold: float) -> float:
         """A threshold measured with ten classes, made to fit the ceiling of fewer or of uneven ones."""
