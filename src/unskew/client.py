@@ -142,8 +142,8 @@ def train(task: Task, pool: Pool, errand: Errand) -> Return:
     anchor = {k: errand.anchor[k] for k in net.trainable}
     rule = optimizer(task.local)
     state = rule.init({k: v.detach() for k, v in params.items()})
-    draws = _drawn(task, errand, next(iter(params.values())).dtype)
-    masks = _mask_seeds(seed, errand) if net.draws_masks else None
+    draws = drawn(task, errand, next(iter(params.values())).dtype)
+    masks = mask_seeds(seed, errand) if net.draws_masks else None
     scene = Scene(anchor, errand.census, errand.t, errand.shared, errand.mine, {})
     losses = torch.zeros(())
     places = errand.held[torch.from_numpy(plan.order)]
@@ -157,25 +157,23 @@ def train(task: Task, pool: Pool, errand: Errand) -> Return:
             rule.step(params, grads, state, errand.lr, s)
             losses = losses + value
     end = {k: v.detach() for k, v in params.items()} | buffers
-    gone = {k: end[k] - errand.start[k] for k in net.trainable}
+    return brought_back(task, pool, errand, end, float(losses))
+
+
+def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, losses: float) -> Return:
+    """A client's answer: its model, how far it went, and what every objective reports and remembers."""
+    gone = {k: end[k] - errand.start[k] for k in task.net.trainable}
     if errand.moved is not None:
         gone = {k: v + errand.moved[k] for k, v in gone.items()}
     back = Return(
         params=end,
         moved=gone,
-        work=errand.work + errand.lr * plan.steps,
-        steps=errand.steps + plan.steps,
-        samples=plan.samples,
-        loss=float(losses) / max(1, plan.steps),
+        work=errand.work + errand.lr * errand.plan.steps,
+        steps=errand.steps + errand.plan.steps,
+        samples=errand.plan.samples,
+        loss=losses / max(1, errand.plan.steps),
     )
-    if errand.closing:
-        _report(task, pool, errand, back)
-    return back
-
-
-def _report(task: Task, pool: Pool, errand: Errand, back: Return) -> None:
-    """Let every objective say what it uploads and what the client remembers."""
-    for part in task.objectives:
+    for part in task.objectives if errand.closing else ():
         visit = Visit(
             net=task.net,
             start=errand.start,
@@ -191,6 +189,7 @@ def _report(task: Task, pool: Pool, errand: Errand, back: Return) -> None:
             gradient=lambda model: full_gradient(task, pool, errand.held, model),
         )
         back.uploads[part.name], back.memory[part.name] = part.report(visit)
+    return back
 
 
 def full_gradient(task: Task, pool: Pool, held: Tensor, model: Tree, block: int = 512) -> Tree:
@@ -207,7 +206,7 @@ def full_gradient(task: Task, pool: Pool, held: Tensor, model: Tree, block: int 
     return total
 
 
-def _drawn(task: Task, errand: Errand, dtype: torch.dtype) -> dict[str, Tree]:
+def drawn(task: Task, errand: Errand, dtype: torch.dtype) -> dict[str, Tree]:
     """Every part's random numbers for these steps: drawn for the whole visit, so a hand-over changes none."""
     here = slice(errand.plan.first, errand.plan.first + errand.plan.steps)
     drawn: dict[str, Tree] = {}
@@ -223,7 +222,7 @@ def _drawn(task: Task, errand: Errand, dtype: torch.dtype) -> dict[str, Tree]:
     return drawn
 
 
-def _mask_seeds(seed: int, errand: Errand) -> Tensor:
+def mask_seeds(seed: int, errand: Errand) -> Tensor:
     """One seed a step for the masks of dropout layers."""
     start = key(seed, "masks", errand.t, errand.client) % 2**62
     return start + torch.arange(errand.plan.first, errand.plan.first + errand.plan.steps)

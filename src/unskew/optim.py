@@ -19,7 +19,9 @@ from unskew.types import Tree
 
 class Optimizer(Protocol):
     def init(self, params: Tree) -> Tree: ...
-    def step(self, params: Tree, grads: Tree, state: Tree, lr: float, count: int) -> None: ...
+    def step(self, params: Tree, grads: Tree, state: Tree, lr: float | Tensor, count: int | Tensor) -> None:
+        """Move ``params`` in place. Stacked clients may each have a rate: then ``lr`` is a tensor, one a row."""
+        ...
 
 
 class SGD:
@@ -31,7 +33,7 @@ class SGD:
     def init(self, params: Tree) -> Tree:
         return {k: torch.zeros_like(v) for k, v in params.items()} if self.momentum else {}
 
-    def step(self, params: Tree, grads: Tree, state: Tree, lr: float, count: int) -> None:
+    def step(self, params: Tree, grads: Tree, state: Tree, lr: float | Tensor, count: int | Tensor) -> None:
         weights = list(params.values())
         d = [grads[k] for k in params]
         if self.decay:
@@ -41,7 +43,7 @@ class SGD:
             torch._foreach_mul_(buffers, self.momentum)
             torch._foreach_add_(buffers, d)
             d = list(torch._foreach_add(d, buffers, alpha=self.momentum)) if self.nesterov else buffers
-        torch._foreach_add_(weights, d, alpha=-lr)
+        _descend(weights, d, lr)
 
 
 class Adam:
@@ -55,7 +57,7 @@ class Adam:
     def init(self, params: Tree) -> Tree:
         return {f"{m}:{k}": torch.zeros_like(v) for m in ("first", "second") for k, v in params.items()}
 
-    def step(self, params: Tree, grads: Tree, state: Tree, lr: float, count: int) -> None:
+    def step(self, params: Tree, grads: Tree, state: Tree, lr: float | Tensor, count: int | Tensor) -> None:
         weights = list(params.values())
         g = [grads[k] for k in params]
         if self.decay:
@@ -65,10 +67,19 @@ class Adam:
         torch._foreach_lerp_(first, g, 1 - self.beta1)
         torch._foreach_mul_(second, self.beta2)
         torch._foreach_addcmul_(second, g, g, value=1 - self.beta2)
-        root = torch._foreach_sqrt(second)
+        root = list(torch._foreach_sqrt(second))
         torch._foreach_div_(root, (1 - self.beta2 ** (count + 1)) ** 0.5)
         torch._foreach_add_(root, self.eps)
-        torch._foreach_addcdiv_(weights, first, root, value=-lr / (1 - self.beta1 ** (count + 1)))
+        _descend(weights, list(torch._foreach_div(first, root)), lr / (1 - self.beta1 ** (count + 1)))
+
+
+def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor) -> None:
+    """weights <- weights - lr x direction, with one rate for all or one a row."""
+    if isinstance(lr, Tensor):
+        rates = [lr.view(-1, *[1] * (w.dim() - 1)).to(w.dtype) for w in weights]
+        torch._foreach_sub_(weights, torch._foreach_mul(direction, rates))
+    else:
+        torch._foreach_add_(weights, direction, alpha=-lr)
 
 
 OPTIMIZERS: dict[str, Callable[[Local], Optimizer]] = {"sgd": SGD, "adam": Adam}

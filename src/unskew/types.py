@@ -66,7 +66,7 @@ def weighted_sum(
             here = value[block].to(torch.float64)
             if minus is not None:
                 here = here - minus[name][block]
-            summed = torch.tensordot(part, here, dims=1)
+            summed = torch.tensordot(part.to(here.device), here, dims=1)
             total[name] = total[name] + summed if name in total else summed
     return total
 
