@@ -313,6 +313,7 @@ class TestRefusals:
             adapt(module, SHAPE)
         assert str(error.value) == (
             "the model Sequential draws random numbers in its forward pass, so a run could not be repeated; make "
-            "its dropout an nn.Dropout layer of the model (in attention and recurrent layers: dropout=0)"
+            "its dropout an nn.Dropout layer of the model, and set that of attention, recurrent layers and "
+            "stochastic depth to 0"
         )
         assert torch.equal(before, torch.get_rng_state())

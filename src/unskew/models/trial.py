@@ -114,8 +114,9 @@ def check_pure(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
     repeats = same(outputs(net, shape), outputs(net, shape))
     if not (repeats and torch.equal(before, torch.get_rng_state())):
         raise InputError(
-            f"the model {name} draws random numbers in its forward pass, so a run could not be repeated; "
-            "make its dropout an nn.Dropout layer of the model (in attention and recurrent layers: dropout=0)"
+            f"the model {name} draws random numbers in its forward pass, so a run could not be repeated; make "
+            "its dropout an nn.Dropout layer of the model, and set that of attention, recurrent layers and "
+            "stochastic depth to 0"
         )
 
 
