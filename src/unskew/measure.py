@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from unskew.client import Errand, Pool, Task, train
+from unskew.client import Errand, Task, train
 from unskew.engines.engine import Job
+from unskew.engines.site import Site
 from unskew.errors import unknown
 from unskew.method import Method
 from unskew.plan import plan
@@ -49,7 +50,7 @@ def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float, Tree]
     return float(np.sqrt(apart / size)), after.params
 
 
-def gamma(job: Job, model: Tree, pool: Pool, epochs: float = 20.0, most: int = 100) -> dict[str, float]:
+def gamma(job: Job, model: Tree, epochs: float = 20.0, most: int = 100) -> dict[str, float]:
     """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
 
     The minima are those that ``epochs`` of the run's own optimiser reach (the exact ones cannot be known for a
@@ -58,6 +59,7 @@ def gamma(job: Job, model: Tree, pool: Pool, epochs: float = 20.0, most: int = 1
     federation = job.federation
     local = replace(job.local, epochs=epochs, steps=None)
     task = Task(job.net, (), local, job.seed, federation.dataset.classes)
+    site = Site(federation.dataset, job.dtype)
     chosen = np.arange(federation.clients)
     if len(chosen) > most:
         chosen = np.sort(generator(job.seed, "gamma").choice(federation.clients, most, replace=False))
@@ -67,13 +69,8 @@ def gamma(job: Job, model: Tree, pool: Pool, epochs: float = 20.0, most: int = 1
         work = plan(len(held), len(held), local, seed=job.seed, t=job.rounds, client=client)
         census = torch.zeros(federation.dataset.classes)
         errand = Errand(client, job.rounds, model, model, places, work, local.lr, census, {}, {})
-        found = train(task, pool, errand).params
-        with torch.inference_mode():
-            losses = []
-            for start in range(0, len(places), 500):
-                x, y = pool.take(places[start : start + 500])
-                losses.append(torch.nn.functional.cross_entropy(job.net.judge(found, x), y, reduction="sum"))
-        return float(sum(float(v) for v in losses)) / len(held)
+        found = train(task, site.pool, errand).params
+        return float(site.judge(job.net, found, held)[1].double().mean())
 
     everything = minimum(federation.indices, -1)
     weights = federation.weigh[chosen] / federation.weigh[chosen].sum()

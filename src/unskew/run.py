@@ -338,9 +338,8 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                     save_state(state, checkpoints)
                     saved_at, saved_round = time.monotonic(), state.round
         result = summary(spec, setup, folder, state)
-        if "gamma" in spec.measure and isinstance(job.engine, Loop):
-            pool = job.engine.pool(job, job.federation.dataset)
-            result["gamma"] = gamma(job, state.params, pool)
+        if "gamma" in spec.measure:
+            result["gamma"] = gamma(job, state.params)
         folder.save(result)
     except OSError as problem:
         if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -370,7 +369,7 @@ def evaluation(job: Job, params: Tree, clients: bool = False) -> dict[str, Any]:
     model = params
     for part in job.method.calibrate:
         model = part.calibrate(model, job.net, job.federation, job.seed)
-    guess, loss = job.engine.evaluate(job, model, dataset.x_test, dataset.y_test)
+    guess, loss = job.engine.evaluate(job, model, dataset)
     right = (guess.numpy() == dataset.y_test).astype(np.float64)
     count = np.bincount(dataset.y_test, minlength=dataset.classes)
     correct = np.bincount(dataset.y_test, weights=right, minlength=dataset.classes)
@@ -381,7 +380,7 @@ def evaluation(job: Job, params: Tree, clients: bool = False) -> dict[str, Any]:
     }
     if clients:
         places = np.unique(job.federation.indices)
-        guess, _ = job.engine.evaluate(job, model, dataset.x[places], dataset.y[places])
+        guess, _ = job.engine.evaluate(job, model, dataset, places)
         hit = np.zeros(len(dataset))
         hit[places] = guess.numpy() == dataset.y[places]
         sizes = job.federation.sizes

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.decay import Constant, Decay
 from unskew.faults import Faults
@@ -37,6 +38,11 @@ class Job:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
 
+    @property
+    def judging_net(self) -> Net:
+        """The net that judges: by the statistics of the test batch where clients keep or drop their own."""
+        return self.net if self.batch_norm == "average" else self.net.by_batch_statistics()
+
 
 class Engine(Protocol):
     """Runs clients. ``visit`` is the server's only verb; an algorithm never knows which engine answers."""
@@ -56,8 +62,10 @@ class Engine(Protocol):
         """Train the clients at these rows of the leg and bring back their update."""
         ...
 
-    def evaluate(self, job: Job, model: Tree, x: object, y: object) -> tuple[torch.Tensor, torch.Tensor]:
-        """The model's predicted class and loss for every sample."""
+    def evaluate(
+        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The model's predicted class and loss for the test set, or for these samples of the pool."""
         ...
 
     def close(self) -> None: ...
@@ -70,9 +78,11 @@ def probed(job: Job, model: Tree, update: Update, federation: Federation) -> Upd
         return update
     places = [federation.samples(int(c)) for c in update.clients]
     flat, owner = np.concatenate(places), np.repeat(np.arange(len(places)), [len(p) for p in places])
-    x, y = federation.dataset.x[flat], federation.dataset.y[flat]
-    guess, loss = job.engine.evaluate(job, model, x, y)
+    guess, loss = job.engine.evaluate(job, model, federation.dataset, flat)
     sizes = np.maximum(1, np.bincount(owner, minlength=len(places)))
-    values = {"loss": loss.double().numpy(), "accuracy": (guess.numpy() == y).astype(np.float64)}
+    values = {
+        "loss": loss.double().numpy(),
+        "accuracy": (guess.numpy() == federation.dataset.y[flat]).astype(np.float64),
+    }
     means = {n: np.bincount(owner, weights=values[n], minlength=len(places)) / sizes for n in sorted(wanted)}
     return replace(update, probes={n: torch.from_numpy(v) for n, v in means.items()})

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
 
-from unskew.client import Errand, Pool, Return
-from unskew.data.dataset import Dataset
+from unskew.client import Errand, Return
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.plan import plan, subset
@@ -18,13 +16,6 @@ from unskew.types import Ids, Leg, Tree, Update, expand, stack
 
 STATISTICS = "batch_norm"
 """Under this name a client keeps its own batch statistics, where the policy is ``local``."""
-
-
-def pool_of(job: Job, dataset: Dataset, x: Any, y: Any) -> Pool:
-    """Samples as tensors, with the data set's normalisation in the run's precision."""
-    shape = (-1, *[1] * (dataset.x.ndim - 2))
-    mean, std = (torch.as_tensor(v).to(job.dtype).reshape(shape) for v in (dataset.mean, dataset.std))
-    return Pool(torch.as_tensor(x), torch.as_tensor(y), mean, std)
 
 
 def errand(

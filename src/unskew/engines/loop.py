@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import torch
 from torch import Tensor
 
-from unskew.client import Pool, Task, train
-from unskew.data.dataset import Dataset
+from unskew.client import Task
+from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
-from unskew.engines.errands import errand, gathered, pool_of
+from unskew.engines.errands import errand, gathered
+from unskew.engines.site import Site
 from unskew.state import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
@@ -23,7 +22,7 @@ class Loop:
     name = "loop"
 
     def __init__(self) -> None:
-        self._pool: tuple[Dataset, Pool] | None = None
+        self._site: Site | None = None
 
     def visit(
         self,
@@ -36,26 +35,19 @@ class Loop:
         t: int,
     ) -> Update:
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        pool = self.pool(job, federation.dataset)
         errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
-        return gathered(job, leg, rows, [train(task, pool, e) for e in errands], errands, federation)
+        returns = self.site(job, federation.dataset).train(task, errands)
+        return gathered(job, leg, rows, returns, errands, federation)
 
-    def evaluate(self, job: Job, model: Tree, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-        net = job.net if job.batch_norm == "average" else job.net.by_batch_statistics()
-        pool = pool_of(job, job.federation.dataset, x, y)
-        guesses, losses = [], []
-        with torch.inference_mode():
-            for start in range(0, len(pool.y), 500):
-                inputs, target = pool.take(torch.arange(start, min(start + 500, len(pool.y))))
-                logits = net.judge(model, inputs)
-                guesses.append(logits.argmax(1))
-                losses.append(torch.nn.functional.cross_entropy(logits, target, reduction="none"))
-        return torch.cat(guesses), torch.cat(losses)
+    def evaluate(
+        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return self.site(job, dataset).judge(job.judging_net, model, places)
 
-    def pool(self, job: Job, dataset: Dataset) -> Pool:
-        if self._pool is None or self._pool[0] is not dataset:
-            self._pool = dataset, pool_of(job, dataset, dataset.x, dataset.y)
-        return self._pool[1]
+    def site(self, job: Job, dataset: Dataset) -> Site:
+        if self._site is None or self._site.dataset is not dataset:
+            self._site = Site(dataset, job.dtype)
+        return self._site
 
     def close(self) -> None:
-        self._pool = None
+        self._site = None

@@ -1,0 +1,66 @@
+"""Where clients are run: the samples on one device, and the client function over them.
+
+The loop engine has one site in its own process; the fast engine has one in every worker, or one on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.client import Errand, Pool, Return, Task, train
+from unskew.data.dataset import Array, Dataset
+from unskew.engines.stacked import train_stacked
+from unskew.net import Net
+from unskew.types import Tree
+
+JUDGED_AT_ONCE = 500
+"""Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
+
+
+@dataclass
+class Site:
+    """Runs errands and judges models over one pool of samples."""
+
+    dataset: Dataset
+    dtype: torch.dtype = torch.float32
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    channels_last: bool = False
+    stacked: bool = False
+
+    def __post_init__(self) -> None:
+        data = self.dataset
+        shape = (-1, *[1] * (data.x.ndim - 2))
+        scale = [torch.as_tensor(v).to(self.device, self.dtype).reshape(shape) for v in (data.mean, data.std)]
+
+        def samples(x: Array) -> Tensor:
+            held = torch.as_tensor(x).to(self.device)
+            last = self.channels_last and held.dim() == 4
+            return held.contiguous(memory_format=torch.channels_last) if last else held
+
+        self.pool = Pool(samples(data.x), torch.as_tensor(data.y).to(self.device), *scale)
+        self.test = Pool(samples(data.x_test), torch.as_tensor(data.y_test).to(self.device), *scale)
+
+    def train(self, task: Task, errands: Sequence[Errand]) -> list[Return]:
+        if self.stacked:
+            return train_stacked(task, self.pool, errands, self.device)
+        return [train(task, self.pool, e) for e in errands]
+
+    def judge(self, net: Net, model: Tree, places: Array | None) -> tuple[Tensor, Tensor]:
+        """Predicted class and loss of a model for samples of the pool, or for the whole test set."""
+        pool = self.test if places is None else self.pool
+        at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places)).to(
+            self.device
+        )
+        guesses, losses = [torch.zeros(0, dtype=torch.int64)], [torch.zeros(0, dtype=self.dtype)]
+        with torch.inference_mode():
+            for start in range(0, len(at), JUDGED_AT_ONCE):
+                x, y = pool.take(at[start : start + JUDGED_AT_ONCE])
+                logits = net.judge(model, x)
+                guesses.append(logits.argmax(1).cpu())
+                losses.append(torch.nn.functional.cross_entropy(logits, y, reduction="none").cpu())
+        return torch.cat(guesses), torch.cat(losses)
