@@ -50,14 +50,14 @@ def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float, Tree]
     return float(np.sqrt(apart / size)), after.params
 
 
-def gamma(job: Job, model: Tree, epochs: float = 20.0, most: int = 100) -> dict[str, float]:
+def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float]:
     """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
 
-    The minima are those that ``epochs`` of the run's own optimiser reach (the exact ones cannot be known for a
-    network); of more than ``most`` clients a seeded sample is taken.
+    The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
+    ones cannot be known for a network); of more than ``most`` clients a seeded sample is taken.
     """
     federation = job.federation
-    local = replace(job.local, epochs=epochs, steps=None)
+    local = replace(job.local, epochs=None, steps=steps)
     task = Task(job.net, (), local, job.seed, federation.dataset.classes)
     site = Site(federation.dataset, job.dtype)
     chosen = np.arange(federation.clients)
@@ -81,5 +81,5 @@ def gamma(job: Job, model: Tree, epochs: float = 20.0, most: int = 100) -> dict[
         "global_minimum": everything,
         "mean_local_minimum": mean,
         "clients": len(chosen),
-        "epochs": epochs,
+        "steps": steps,
     }

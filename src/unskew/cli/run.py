@@ -108,7 +108,7 @@ def show(ended: Run, as_json: bool) -> None:
         rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"
     if "gamma" in result:
         rows["gamma"] = (
-            f"{result['gamma']['gamma']:.4f} (thesis eq. 3.1, {result['gamma']['epochs']:g} epochs)"
+            f"{result['gamma']['gamma']:.4f} (thesis eq. 3.1, {result['gamma']['steps']} steps)"
         )
     for name, value in rows.items():
         table.add_row(name, value)

@@ -212,6 +212,7 @@ def _drawn(
             shape = [max(a.shape[axis] for a in arrays) for axis in range(1, arrays[0].dim())]
             held = torch.zeros(steps, len(arrays), *shape, dtype=arrays[0].dtype)
             for i, a in enumerate(arrays):
-                held[(slice(len(a)), i, *(slice(n) for n in a.shape[1:]))] = a
+                inner = tuple(slice(n) for n in a.shape[1:])
+                held[: len(a), i][(slice(None), *inner)] = a
             found[part.name][name] = held.to(device)
     return found
