@@ -53,7 +53,9 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
     """Which rows hold only finite numbers, in their model and in what parts report."""
     trees = [update.params, *update.uploads.values()]
     good = torch.ones(len(update), dtype=torch.bool)
+    if not len(update):
+        return good.numpy()
     for value in (v for tree in trees for v in tree.values()):
         if value.is_floating_point():
-            good &= torch.isfinite(value).flatten(1).all(1).cpu()
+            good &= torch.isfinite(value).reshape(len(update), value[:1].numel()).all(1).cpu()
     return good.numpy()

@@ -38,10 +38,9 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         nonlocal selections
         rng = generator(seed, "select", t, selections)
         selections += 1
-        memory = server[method.select.name]
-        cohort, server[method.select.name] = method.select.select(
-            count or job.cohort, exclude, federation, memory, rng
-        )
+        busy = np.union1d(exclude, server.get("late", {}).get("clients", NOBODY))  # still on its way back
+        wanted, name = job.cohort if count is None else count, method.select.name
+        cohort, server[name] = method.select.select(wanted, busy, federation, server[name], rng)
         for part in method.tune:
             cohort.settings = part.settings(t, cohort, federation, job.local)
         return cohort

@@ -81,12 +81,22 @@ def save_state(state: State, folder: Path) -> Path:
     """Write a checkpoint atomically and keep the last two: a kill at any instant leaves a whole one."""
     folder.mkdir(parents=True, exist_ok=True)
     about = {"format": FORMAT, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
-    tree = {k: v.detach().cpu().contiguous() for k, v in state.flat().items()}
+    tree = _apart({k: v.detach().cpu().contiguous() for k, v in state.flat().items()})
     path = folder / f"{state.round:06d}.safetensors"
     write_atomically(path, save(tree, {"unskew": json.dumps(about)}))
     for old in sorted(folder.glob("*.safetensors"))[:-2]:
         old.unlink()
     return path
+
+
+def _apart(tree: Tree) -> Tree:
+    """Tensors that share memory as copies, which the format asks for: a part may remember the model itself."""
+    seen: set[int] = set()
+    for name, value in tree.items():
+        place = value.untyped_storage().data_ptr()
+        tree[name] = value.clone() if place in seen else value
+        seen.add(place)
+    return tree
 
 
 def load_state(folder: Path) -> State | None:

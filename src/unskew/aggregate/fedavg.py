@@ -26,4 +26,4 @@ class FedAvg(Aggregate):
 
     def weights(self, update: Update) -> Tensor:
         n = torch.ones_like(update.examples) if self.uniform else update.examples
-        return n / n.sum()
+        return n / n.sum().clamp_min(torch.finfo(n.dtype).tiny)  # a cohort without samples moves nothing
