@@ -95,15 +95,15 @@ def read_folder(path: Path) -> tuple[RunFolder, Spec, dict[str, Any]]:
         raise InputError(f"{path} is not a run folder: it has no spec.json")
     try:
         about = json.loads(file.read_text())
-        version = about["format"]
-    except (ValueError, KeyError, TypeError):
+        version, settings = about["format"], about["spec"].items()
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise InputError(f"{file} is damaged: it is not the JSON of a run") from None
     if version != FORMAT:
         raise InputError(
             f"{path} has run format {version}, this version reads {FORMAT}; use the unskew that wrote it "
             f"({about.get('unskew', 'unknown')})"
         )
-    spec = {k: tuple(v) if isinstance(v, list) else v for k, v in about["spec"].items()}
+    spec = {k: tuple(v) if isinstance(v, list) else v for k, v in settings}
     folder = RunFolder(path)
     log = path / "rounds.jsonl"
     for text in log.read_text().splitlines() if log.is_file() else []:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from unskew import aggregate, calibrate, expression, objective, prepare, schedul
 from unskew.aggregate import FedAvg
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, parse, render
+from unskew.own import imported
 from unskew.parts import (
     DECIDES,
     SLOTS,
@@ -120,11 +120,7 @@ def _resolve(call: Call) -> list[Part]:
 
 def own_part(path: str) -> type[Part]:
     """A part of one's own, by ``package.module:Class``."""
-    module, _, name = path.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as problem:
-        raise InputError(f"cannot import the part {path!r}: {problem}") from problem
+    found = imported(path, "part")
     if not (inspect.isclass(found) and issubclass(found, Part)):
         raise InputError(f"{path!r} is not a part: derive it from a slot class of unskew.parts")
     return found

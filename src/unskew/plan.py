@@ -53,13 +53,17 @@ def plan(
     done: float = 0.0,
     share: float = 1.0,
     batch: int | None = None,
+    visits: int = 1,
 ) -> Plan:
-    """The steps of one leg for a client that holds ``held`` samples and may spend epochs of ``budget``."""
+    """The steps of one leg for a client that holds ``held`` samples and may spend epochs of ``budget``.
+
+    Where the budget is a number of steps, it is spent ``visits`` times over.
+    """
     size = max(1, min(batch or local.batch, held))
     if held == 0 or budget == 0:
         return Plan(np.zeros(0, np.int64), np.zeros(1, np.int64), 0, 0, size)
     if local.steps is not None:
-        whole = local.steps
+        whole = local.steps * visits
     else:
         whole = math.ceil((local.epochs or 0.0) * batches_in(budget, batch or local.batch, local.last) - 1e-9)
     first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))

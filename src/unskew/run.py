@@ -66,7 +66,8 @@ class Run:
         import copy
 
         module = copy.deepcopy(self.net.judging)
-        module.load_state_dict({k: v for k, v in self.state.params.items() if k in module.state_dict()})
+        trained = {k: v for k, v in self.state.params.items() if k in self.net.own or k in self.net.buffers}
+        module.load_state_dict(trained, strict=False)  # what is frozen is in the module already
         return module.requires_grad_(True)
 
     def frame(self) -> pd.DataFrame:
@@ -112,10 +113,10 @@ def run(
     if isinstance(data, (str, Path)):
         settings["dataset"] = str(data)
         data = None
-    if isinstance(method, Method):
+    elif data is not None:
+        data = _named(data, settings)
+    if method is not None:
         settings["method"] = str(method)
-    elif method is not None:
-        settings["method"] = method
     if isinstance(model, str):
         settings["model"] = model
         model = None
@@ -123,7 +124,7 @@ def run(
         settings["model"] = f"{type(model).__module__}:{type(model).__qualname__}"
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
     with single_threaded():
-        setup = prepare(spec, data, model)
+        setup = prepare(spec, data, model, method)
         folder = RunFolder(Path(out) if out is not None else None)
         if folder.path is not None:
             _refuse_taken(folder.path)
@@ -158,6 +159,8 @@ def resume(
             return Run(folder, spec, state, setup.job.net, setup.partition)
         folder.rewind(state.round)
         folder.save({"status": "running"})
+        if not (Path(path) / "partition.npz").exists():  # killed in its first moment
+            setup.save_partition(Path(path) / "partition.npz")
         return _rounds(spec, setup, folder, state, progress)
 
 
@@ -177,12 +180,15 @@ class Setup:
 
 
 def prepare(
-    spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None = None, model: Any = None
+    spec: Spec,
+    data: Dataset | Federation | tuple[Any, ...] | None = None,
+    model: Any = None,
+    method: str | Method | None = None,
 ) -> Setup:
     """Load, partition, build and check everything, before anything is written."""
     from unskew.models import build
 
-    method = Method.parse(spec.method)
+    method = Method.parse(spec.method if method is None else method)
     falls = decay(spec.decay)
     check_measures(spec.measure)
     if spec.device not in ("auto", "cpu"):
@@ -191,6 +197,8 @@ def prepare(
     cohort = _cohort(spec, federation.clients)
     dtype = getattr(torch, spec.precision)
     dataset = federation.dataset
+    if not len(dataset.y_test):
+        raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
     net = Net(
         build(
             model if model is not None else auto_model(spec.model, dataset),
@@ -226,8 +234,9 @@ def prepare(
     if "divergence" in spec.measure:
         memories["divergence"] = dict(net.initial)
     content = hashlib.sha256()
-    for array in (federation.indices, federation.offsets, dataset.y, dataset.x[:64], dataset.y_test):
-        content.update(np.ascontiguousarray(array).tobytes())
+    arrays = (dataset.x, dataset.y, dataset.x_test, dataset.y_test, federation.indices, federation.offsets)
+    for array in arrays:
+        content.update(np.ascontiguousarray(array).data)
     about = {
         "name": dataset.name,
         "labels": list(dataset.labels),
@@ -239,6 +248,21 @@ def prepare(
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
     }
     return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
+
+
+def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any]) -> Dataset | Federation:
+    """Data given in Python, with what the spec says of it: its own name, and that it was dealt already."""
+    from unskew.data import from_arrays
+
+    if isinstance(data, tuple):
+        data = from_arrays(*data)
+    if isinstance(data, Federation):
+        dealing = ("partition", "clients", "fraction", "samples_per_client", "min_samples", "emd")
+        if given := next((name for name in dealing if name in settings), None):
+            raise InputError(f"a Federation is dealt to its clients already; leave {given} out")
+        settings |= {"partition": "given", "clients": data.clients}
+    settings["dataset"] = (data.dataset if isinstance(data, Federation) else data).name
+    return data
 
 
 def engine(spec: Spec) -> Engine:
@@ -350,6 +374,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         ) from problem
     except KeyboardInterrupt:
         if checkpoints is not None and folder.lines and folder.lines[-1]["round"] == state.round:
+            folder.rewind(state.round)  # the interrupt may have come in the middle of a line
             save_state(state, checkpoints)
         raise
     except Exception as problem:
@@ -375,7 +400,7 @@ def evaluation(job: Job, params: Tree, clients: bool = False) -> dict[str, Any]:
     correct = np.bincount(dataset.y_test, weights=right, minlength=dataset.classes)
     found: dict[str, Any] = {
         "global_test_accuracy": float(right.mean()),
-        "global_test_loss": float(loss.double().mean()),
+        "global_test_loss": value if np.isfinite(value := float(loss.double().mean())) else None,
         "per_class_accuracy": [float(c / n) if n else None for c, n in zip(correct, count, strict=True)],
     }
     if clients:
@@ -435,5 +460,5 @@ def params_hash(params: Tree) -> str:
     for name in sorted(params):
         value = params[name].detach().cpu().contiguous()
         content.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
-        content.update(value.view(torch.uint8).numpy().tobytes() if value.numel() else b"")
+        content.update(value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
     return content.hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 import tomllib
 import types
@@ -82,6 +83,8 @@ class Spec:
     def __post_init__(self) -> None:
         for f in dataclasses.fields(self):
             object.__setattr__(self, f.name, convert(getattr(self, f.name), _hint(f.name), f.name))
+            if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
+                raise InputError(f"{f.name} must be a finite number, not {value}")
         if self.epochs is not None and self.steps is not None:
             raise InputError("epochs and steps both set the local budget; keep one")
         self._at_least("rounds clients steps batch evaluate samples_per_client", 1)

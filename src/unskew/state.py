@@ -105,12 +105,13 @@ def load_state(folder: Path) -> State | None:
         try:
             with safe_open(path, framework="pt") as file:
                 about = json.loads(file.metadata()["unskew"])
+                version = about["format"]
                 tree = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118  not a dict
         except (SafetensorError, KeyError, TypeError, ValueError, OSError):
             continue  # damaged from outside: the one before it is whole
-        if about["format"] != FORMAT:
+        if version != FORMAT:
             raise InputError(
-                f"{path.name} has checkpoint format {about['format']}, this version reads {FORMAT}; "
+                f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "
                 f"resume it with the version of unskew that wrote it"
             )
         return State.unflat(tree, about["round"], about["seed"], about["parts"])

@@ -7,11 +7,12 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from unskew.errors import InputError
 from unskew.log import read_folder
@@ -40,11 +41,13 @@ def cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> li
     values = [
         [(name, v) for v in grid_values(name, given, f"[sweep] {name}")] for name, given in grid.items()
     ]
-    made = []
+    made: list[Cell] = []
     for combination in itertools.product(*values):
         chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in combination}
         name = ",".join(f"{k}={v}" for k, v in chosen.items())
         folder = out / re.sub(r"[^A-Za-z0-9.,=+()-]+", "_", name)
+        if twin := next((cell for cell in made if cell.folder == folder), None):
+            raise InputError(f"the cells {twin.name} and {name} are the same; sweep each value once")
         made.append(Cell(name, Spec.of({**settings, **chosen}, f"cell {name}"), folder))
     return made
 
@@ -67,27 +70,28 @@ def sweep(
     for cell in todo:
         _check(cell)
     waiting = [cell for cell in todo if cell.status == "waiting"]
-    running: list[tuple[Cell, subprocess.Popen[str]]] = []
+    running: list[tuple[Cell, subprocess.Popen[str], IO[str]]] = []
     try:
         while waiting or running:
             while waiting and len(running) < processes:
                 cell = waiting.pop(0)
                 cell.status = "running"
-                running.append((cell, _start(cell)))
+                running.append((cell, *_start(cell)))
             tell(todo)
             time.sleep(0.05)
-            for cell, process in [r for r in running if r[1].poll() is not None]:
-                _, complaint = process.communicate()
-                running.remove((cell, process))
+            for ended in [r for r in running if r[1].poll() is not None]:
+                cell, process, complaint = ended
+                running.remove(ended)
                 cell.status = "done" if process.returncode == 0 else "failed"
                 if cell.status == "failed":
-                    said = complaint.strip().splitlines()
+                    complaint.seek(0)
+                    said = complaint.read().strip().splitlines()
                     cell.error = said[-1] if said else f"ended by signal {-process.returncode}"
         tell(todo)
     finally:
-        for _, process in running:
+        for _, process, _ in running:
             process.terminate()
-        for _, process in running:
+        for _, process, _ in running:
             process.wait()
     return todo
 
@@ -107,15 +111,13 @@ def _check(cell: Cell) -> None:
         cell.status = "done"
 
 
-def _start(cell: Cell) -> subprocess.Popen[str]:
+def _start(cell: Cell) -> tuple[subprocess.Popen[str], IO[str]]:
+    """The cell's process, and the file it complains into: a pipe that nobody reads would fill up and hang it."""
     begun = (cell.folder / "spec.json").exists()
     words = ["resume", str(cell.folder)] if begun else ["run", "--out", str(cell.folder), *flags(cell.spec)]
-    return subprocess.Popen(
-        [sys.executable, "-m", "unskew", *words, "--json"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    complaint = tempfile.TemporaryFile("w+")  # noqa: SIM115  it lives as long as the process
+    command = [sys.executable, "-m", "unskew", *words, "--json"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=complaint, text=True), complaint
 
 
 def flags(spec: Spec) -> list[str]:

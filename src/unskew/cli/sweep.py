@@ -44,8 +44,8 @@ def sweep(
     fixed = {k: v for k, v in spec.as_dict().items() if k not in grid}
     folder = out or Path("runs") / experiment.stem
     if dry_run:
-        for cell in cells(fixed, grid, folder):
-            typer.echo(cell.name)
+        planned = [cell.name for cell in cells(fixed, grid, folder)]
+        typer.echo(json.dumps({"cells": planned, "folder": str(folder)}) if as_json else "\n".join(planned))
         return 0
     done = start(grid, folder, processes=processes, tell=Teller(not as_json), **fixed)
     rows = table(done)

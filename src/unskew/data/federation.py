@@ -24,7 +24,8 @@ class Federation:
 
     Clients are rows of offsets, so a million of them cost megabytes; sharing or oversampling extends index
     lists and never copies a sample. ``budget`` is the size whose epochs a client spends and ``weigh`` the size
-    its update weighs; both are what it holds unless data was added or pooled.
+    its update weighs; both are what it holds unless data was added or pooled. ``visits`` is how many clients' step
+    budgets a visit spends: one, unless clients were pooled.
     """
 
     dataset: Dataset
@@ -32,6 +33,7 @@ class Federation:
     offsets: Array
     budget: Array = None  # type: ignore[assignment]  # filled in below
     weigh: Array = None  # type: ignore[assignment]
+    visits: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
@@ -39,6 +41,8 @@ class Federation:
         for size in ("budget", "weigh"):
             if getattr(self, size) is None:
                 object.__setattr__(self, size, np.diff(self.offsets))
+        if self.visits is None:
+            object.__setattr__(self, "visits", np.ones(len(self.offsets) - 1, np.int64))
         n = len(self.dataset)
         if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
             raise InputError("a federation's offsets must start at 0 and end at the number of indices")

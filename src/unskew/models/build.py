@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +18,7 @@ from unskew.models.architecture import Architecture
 from unskew.models.layers import number_dropouts
 from unskew.models.split import SplitModel
 from unskew.models.trial import check_output, probe
+from unskew.own import imported
 from unskew.seeds import key
 
 
@@ -79,7 +77,7 @@ def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Mod
         return type(model).__name__, copy.deepcopy(model).to("cpu")
     if isinstance(model, str):
         call = expression.parse_one(model, "model")
-        return call.name, _called(_imported(call.name), call, shape, classes)
+        return call.name, _called(imported(call.name, "model"), call, shape, classes)
     if not callable(model):
         raise InputError(
             "a model is a name, package.module:Class, an nn.Module or a function that makes one, "
@@ -87,29 +85,6 @@ def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Mod
         )
     name = getattr(model, "__name__", type(model).__name__)
     return name, _called(model, expression.Call(name), shape, classes)
-
-
-def _imported(path: str) -> Any:
-    """The object that ``package.module:name`` names."""
-    module_name, _, name = path.partition(":")
-    try:
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as missing:
-            here = str(Path.cwd())
-            if missing.name != module_name.partition(".")[0] or here in sys.path:
-                raise
-            # an installed command does not look in the current folder; kept for worker processes
-            sys.path.insert(0, here)
-            module = importlib.import_module(module_name)
-    except Exception as error:  # the import runs the user's code
-        raise InputError(
-            f"cannot import {module_name!r} for the model {path} ({type(error).__name__}: {error}); write "
-            "package.module:Class, as Python would import it from here"
-        ) from error
-    if not hasattr(module, name):
-        raise InputError(f"there is no {name or 'name'!r} in {module_name!r}; write package.module:Class")
-    return getattr(module, name)
 
 
 def _called(make: Any, call: expression.Call, shape: tuple[int, ...], classes: int) -> nn.Module:

@@ -16,7 +16,8 @@ class Pooled(Prepare):
     """Gathers all clients' data in one client that spends what a cohort would (SEM's SingleSet).
 
     A federated round spends E epochs of cohort x n/K samples on average; the pooled client spends the same
-    number of sample-steps, on samples drawn without replacement from all the data.
+    number of sample-steps, on samples drawn without replacement from all the data. Where the budget is a number
+    of steps, it takes that many for each client of a cohort.
     """
 
     name: ClassVar[str] = "pooled"
@@ -24,8 +25,9 @@ class Pooled(Prepare):
     discloses: ClassVar[tuple[str, ...]] = ("raw samples to the server",)
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        samples = len(federation.indices)
-        spent = max(1, round(int(federation.budget.sum()) * min(1.0, cohort / federation.clients)))
+        samples, visits = len(federation.indices), min(cohort, federation.clients)
+        spent = max(1, round(int(federation.budget.sum()) * visits / federation.clients))
+        sizes = {"budget": spent, "weigh": samples, "visits": visits}
         return replace(
-            federation, offsets=np.array([0, samples]), budget=np.array([spent]), weigh=np.array([samples])
+            federation, offsets=np.array([0, samples]), **{name: np.array([n]) for name, n in sizes.items()}
         )
