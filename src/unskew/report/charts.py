@@ -79,7 +79,7 @@ def client_class_matrix(
             domain=False,
             grid=bubbles,
             labelOverlap="parity",
-            labelLimit=110,
+            labelLimit=140,
             values=[labels[i] for i in _spread(classes, int(row * classes / 11) or 1)],
         ),
         tooltip=["client:O", "class:N", "samples:Q"],
@@ -161,7 +161,7 @@ def client_sizes(skew: Skew, *, scarce: int = 50, width: int = PLOT, height: int
         holdings(skew, scarce),
         subtitle=[
             f"smallest {sizes.min():,} · median {np.median(sizes):,.0f} · largest {sizes.max():,}",
-            f"orange: at most {scarce}",
+            f"orange: at most {scarce}" if sizes.min() <= scarce else "",
         ],
     )
     if len(sizes) <= MOST_BUBBLES:
@@ -232,6 +232,8 @@ def distance(skew: Skew) -> str:
 def holdings(skew: Skew, scarce: int) -> str:
     """What the sizes show."""
     few = int(np.sum(skew.sizes <= scarce))
+    if few == 0:
+        return f"Every client holds more than {scarce} samples"
     return f"{_of(few, skew.clients, 'holds', 'hold')} at most {scarce} samples"
 
 
@@ -249,13 +251,10 @@ def shown_clients(clients: int, classes: int) -> npt.NDArray[np.int64]:
 
 
 def _of(part: int, whole: int, one: str, many: str) -> str:
-    if part == 0:
-        return f"No client {one}"
-    return (
-        f"Every client {one}"
-        if part == whole
-        else f"{part:,} of {whole:,} clients {one if part == 1 else many}"
-    )
+    if part in (0, whole):
+        return f"{'Every' if part else 'No'} client {one}"
+    share = f"{part:,}" if whole < 10_000 else f"{part / whole:.1%}"
+    return f"{share} of {whole:,} clients {one if part == 1 else many}"
 
 
 def _height(most: int, what: str = "clients", headroom: float = 1.08) -> alt.Y:

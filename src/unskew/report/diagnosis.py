@@ -183,7 +183,7 @@ def _emd(s: Situation) -> Finding:
         f"{s.emd:.2f}",
         f"0 to {s.ceiling:.2f}",
         meaning,
-        "thesis, figures 3.4 and 3.5",
+        "" if s.by_chance else "thesis, figures 3.4 and 3.5",
         f"{s.chance_emd:.2f}",
     )
 
