@@ -110,8 +110,10 @@ class LogMel:
         framed = np.lib.stride_tricks.sliding_window_view(padded, self.n_fft, axis=-1)[..., :: self.hop, :]
         spectrum = fft.rfft(framed * self._taper, axis=-1)
         power = np.square(spectrum.real) + np.square(spectrum.imag)
-        mel = np.swapaxes(power @ self._filters, -1, -2)
-        decibel = 10 * np.log10(np.maximum(mel, 1e-10))
+        # a frequency is in two bands at most; besides being less work, a sparse product takes no BLAS threads,
+        # which wait for each other where the cores are busy (measured: 4 to 9 times slower)
+        mel = (self._filters @ power.reshape(-1, half + 1).T).T.reshape(*power.shape[:-1], self.bands)
+        decibel = 10 * np.log10(np.maximum(np.swapaxes(mel, -1, -2), 1e-10))
         loudest = decibel.max(axis=(-3, -2, -1), keepdims=True)
         return np.asarray(np.maximum(decibel, loudest - self.range_db), np.float32)
 
@@ -125,14 +127,16 @@ class LogMel:
         return taper
 
     @cached_property
-    def _filters(self) -> Array:
-        """[frequencies, bands]: rising from one edge to the centre, falling to the next."""
+    def _filters(self) -> Any:
+        """[bands, frequencies], sparse: rising from one edge to the centre, falling to the next."""
+        from scipy import sparse
+
         top = _mel(self.rate / 2)
         edges = _hertz(np.linspace(0, top, self.bands + 2))
         frequencies = np.linspace(0, self.rate / 2, self.n_fft // 2 + 1)[:, None]
         rising = (frequencies - edges[:-2]) / np.diff(edges)[:-1]
         falling = (edges[2:] - frequencies) / np.diff(edges)[1:]
-        return np.asarray(np.maximum(0, np.minimum(rising, falling)), np.float32)
+        return sparse.csr_array(np.maximum(0, np.minimum(rising, falling)).T.astype(np.float32))
 
 
 def _mel(hertz: float) -> float:

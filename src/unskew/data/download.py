@@ -7,6 +7,7 @@ import http.client
 import urllib.error
 import urllib.request
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -42,17 +43,23 @@ class Remote:
 def fetch(remote: Remote, folder: Path) -> Path:
     """Download a file into a folder; nothing is left behind if it fails or is not the published one."""
     problems: list[str] = []
+    target, is_new = folder / remote.file, not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DownloadError(f"{folder} cannot be made: {_reason(error)}") from None
     for address in remote.addresses:
-        host = urlsplit(address).hostname
         try:
-            target = folder / remote.file
             with written_whole(target) as partial:
                 _download(remote, address, partial)
             return target
         except (OSError, http.client.HTTPException, DownloadError) as error:
-            problem = f"{host}: {_reason(error)}"
+            problem = f"{urlsplit(address).hostname}: {_reason(error)}"
             if problem not in problems:
                 problems.append(problem)
+    if is_new:
+        with suppress(OSError):
+            folder.rmdir()
     raise DownloadError("; ".join(problems))
 
 

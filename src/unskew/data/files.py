@@ -161,4 +161,6 @@ def _short(checksum: str) -> str:
 
 def _reason(error: BaseException) -> str:
     text = str(error).strip().rstrip(".")
-    return text[:1].lower() + text[1:] if text else "it ends too early"
+    if not text:
+        return "it ends too early"
+    return text if text[:2].isupper() else text[:1].lower() + text[1:]

@@ -129,9 +129,9 @@ def _listed(frame: DataFrame) -> str:
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-def _first(mask: Series, path: Path) -> str:
+def _first(mask: Series | Array, path: Path) -> str:
     """The first row of a mask, as one would find it in the file."""
-    row = int(np.flatnonzero(mask.to_numpy())[0])
+    row = int(np.flatnonzero(np.asarray(mask))[0])
     return f"row {row}" if path.suffix.lower() in (".parquet", ".pq") else f"line {row + 2}"
 
 
@@ -166,7 +166,7 @@ def _numbers(frame: DataFrame, columns: list[str], path: Path) -> Array:
         if bad.any():
             raise InputError(
                 f"column {column!r} of {path} is empty, NaN or infinite in {int(bad.sum())} of {len(frame)} "
-                f"rows, first in {_first(pandas.Series(bad), path)}; fill them in or drop those rows"
+                f"rows, first in {_first(bad, path)}; fill them in or drop those rows"
             )
         features[:, k] = values
     return features
@@ -179,6 +179,12 @@ def _labels(values: Series, path: Path) -> Array:
             f"the label {values.name!r} of {path} is empty in {_first(empty, path)}; fill it in or drop it"
         )
     array = values.to_numpy()
+    if array.dtype.kind == "f" and (broken := array != np.floor(array)).any():
+        where = _first(broken, path)
+        raise InputError(
+            f"the label {values.name!r} of {path} must be whole numbers or words, "
+            f"but {where} has {array[broken][0]}"
+        )
     return array.astype(str) if array.dtype.kind not in "iufb" else array
 
 
