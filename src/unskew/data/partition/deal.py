@@ -12,7 +12,7 @@ _BLOCK_ROWS = 1 << 15
 def shares(total: int, weights: Array, rng: np.random.Generator) -> Array:
     """``total`` divided in proportion to ``weights`` as whole numbers: largest remainders, ties by chance."""
     mass = float(weights.sum())
-    exact = weights * (total / mass) if mass > 0 else np.full(len(weights), total / len(weights))
+    exact = weights / mass * total if mass > 0 else np.full(len(weights), total / len(weights))
     parts = np.floor(exact + 1e-9).astype(np.int64)
     left = total - int(parts.sum())
     if left > 0:

@@ -20,8 +20,8 @@ class DirichletClient(Family):
     """Each client draws its class mix from a Dirichlet around the pool's; sizes are equal.
 
     Hsu, Qi and Brown (2019), as in Seol & Kim (Sensors 2023, section 3.2): q_k ~ Dir(alpha p). Their 0.2
-    leaves a client about six classes, which is a concentration of 0.2 for each class and not 0.2/M, so here
-    q_k ~ Dir(alpha M p) with p the pool's label distribution: ``alpha`` a class where classes are equal.
+    leaves a client about six classes; a concentration of 0.2 for each class gives about seven here and 0.2/M
+    about three, so q_k ~ Dir(alpha M p), p the pool's label distribution: ``alpha`` a class if all are equal.
 
     Pools are finite, so wishes cannot all be met. All clients draw their samples' classes; a class wished
     for more often than it has samples grants wishes by chance, and the refused draw again, by the same q_k,

@@ -86,8 +86,8 @@ def partition(
         held = np.bincount(owners, minlength=clients)
         if held.min() < min_samples:
             raise InputError(
-                f"{family} gives client {int(held.argmin())} {held.min()} of the samples, fewer than "
-                f"min_samples={min_samples}, and nobody else's may be moved there; lower min_samples"
+                f"client {int(held.argmin())} of {family} holds {held.min()}, fewer than "
+                f"min_samples={min_samples}, and nobody else's samples may be moved to it; lower min_samples"
             )
         indices = used[np.lexsort((used, owners))]
         offsets = np.concatenate([[0], np.cumsum(held)])

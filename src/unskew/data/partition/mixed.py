@@ -12,6 +12,7 @@ from unskew.data.dataset import Array
 from unskew.data.partition.deal import shares
 from unskew.data.partition.family import Family, Task, build_family, fraction_of
 from unskew.errors import InputError
+from unskew.expression import Call
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ class Mixed(Family):
     def __post_init__(self) -> None:
         fraction_of(self.share, "share of mixed")
         for which in ("first", "second"):
-            part = build_family(getattr(self, which))
+            value = getattr(self, which)
+            if not isinstance(value, str | Call | Family):
+                raise InputError(f"{which} of mixed must be a partition such as labels(1), not {value}")
+            part = build_family(value)
             if part.name == "by":
                 raise InputError("mixed cannot hold by(...): a column already says whose every sample is")
             object.__setattr__(self, which, part)
@@ -48,10 +52,15 @@ class Mixed(Family):
             return np.asarray(alone.counts(task.part("all", task.sizes, task.clients)))
         size = round(task.samples * ahead / task.clients)
         sizes = shares(size, task.sizes.astype(np.float64), task.generator("groups"))
+        groups = (
+            (self.first, task.part("first", sizes, ahead)),
+            (self.second, task.part("second", task.sizes - sizes, task.clients - ahead)),
+        )
         return np.concatenate(
             [
-                self.first.counts(task.part("first", sizes, ahead)),
-                self.second.counts(task.part("second", task.sizes - sizes, task.clients - ahead)),
+                # so few samples may leave a group without any, which no family is made for
+                part.counts(group) if group.samples else np.zeros((group.clients, group.classes), np.int64)
+                for part, group in groups
             ]
         )
 

@@ -79,7 +79,7 @@ def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Fam
     candidates = cls.solve(emd, classes, clients, given)
     if not low - 1e-9 <= emd <= high + 1e-9:
         raise InputError(
-            f"{cls.name} cannot reach EMD {emd:g}: with {classes} classes and {clients} clients it is "
+            f"{expression} cannot reach EMD {emd:g}: with {classes} classes and {clients} clients it is "
             f"{low:.4g} to {high:.4g}"
         )
     if not candidates:
@@ -99,7 +99,7 @@ def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Fam
     span = [measure(_with_knob(best, end)) for end in ends] if ends else [-math.inf, math.inf]
     if miss > 4 * CLOSE and not min(span) <= emd <= max(span):
         raise InputError(
-            f"{cls.name} cannot reach EMD {emd:g} on these labels: with {clients} clients it is "
+            f"{expression} cannot reach EMD {emd:g} on these labels: with {clients} clients it is "
             f"{min(span):.4g} to {max(span):.4g}"
         )
     task.note(f"EMD {emd:g} was asked for; {best} comes nearest, {miss:.2g} off")
