@@ -75,6 +75,7 @@ class Return:
     work: float
     steps: int
     samples: int
+    held: int  # how many samples it trained from
     loss: float
     uploads: dict[str, Tree] = field(default_factory=dict)
     memory: dict[str, Tree] = field(default_factory=dict)
@@ -178,6 +179,7 @@ def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, losses: floa
         work=errand.work + errand.lr * errand.plan.steps,
         steps=errand.steps + errand.plan.steps,
         samples=errand.plan.samples,
+        held=len(errand.held),
         loss=losses / max(1, errand.plan.steps),
     )
     for part in task.objectives if errand.closing else ():

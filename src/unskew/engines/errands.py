@@ -52,6 +52,7 @@ def errand(
         done=leg.done,
         share=leg.epochs,
         batch=None if settings.batch is None else int(settings.batch[row]),
+        visits=int(federation.visits[client]),
     )
     rate = job.local.lr * job.decay.factor(t, job.rounds) if settings.lr is None else float(settings.lr[row])
     before = leg.carry.take(np.array([row])) if leg.carry is not None else None
@@ -78,13 +79,20 @@ def errand(
 
 
 def gathered(
-    job: Job, leg: Leg, rows: Ids, returns: list[Return], errands: list[Errand], federation: Federation
+    job: Job,
+    leg: Leg,
+    rows: Ids,
+    returns: list[Return],
+    federation: Federation,
+    params: Tree | None = None,
+    moved: Tree | None = None,
 ) -> Update:
-    """The clients' answers as one update."""
+    """The clients' answers as one update; ``params`` and ``moved`` where they are stacked already."""
     clients = leg.clients[rows]
     template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
-    params = stack([r.params for r in returns]) or {k: v[None][:0] for k, v in template.items()}
-    moved = stack([r.moved for r in returns]) or {k: template[k][None][:0] for k in job.net.trainable}
+    if params is None or moved is None:
+        params = stack([r.params for r in returns]) or {k: v[None][:0] for k, v in template.items()}
+        moved = stack([r.moved for r in returns]) or {k: template[k][None][:0] for k in job.net.trainable}
     base = (
         {k: v[torch.from_numpy(rows)] for k, v in leg.start.items()}
         if leg.stacked
@@ -95,9 +103,7 @@ def gathered(
         memory[STATISTICS] = job.net.statistics(params)
     if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
         params = params | {k: base[k] for k in job.net.buffers}
-    weigh = (
-        [len(e.held) for e in errands] if leg.settings.per_class is not None else federation.weigh[clients]
-    )
+    weigh = [r.held for r in returns] if leg.settings.per_class is not None else federation.weigh[clients]
     return Update(
         rows=np.asarray(rows, np.int64),
         clients=clients,

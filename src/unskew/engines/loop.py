@@ -37,7 +37,7 @@ class Loop:
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
         errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
         returns = self.site(job, federation.dataset).train(task, errands)
-        return gathered(job, leg, rows, returns, errands, federation)
+        return gathered(job, leg, rows, returns, federation)
 
     def evaluate(
         self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None

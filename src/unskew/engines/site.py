@@ -50,9 +50,9 @@ class Site:
             return train_stacked(task, self.pool, errands, self.device)
         return [train(task, self.pool, e) for e in errands]
 
-    def judge(self, net: Net, model: Tree, places: Array | None) -> tuple[Tensor, Tensor]:
-        """Predicted class and loss of a model for samples of the pool, or for the whole test set."""
-        pool = self.test if places is None else self.pool
+    def judge(self, net: Net, model: Tree, places: Array | None, test: bool = False) -> tuple[Tensor, Tensor]:
+        """Predicted class and loss of a model for samples of the pool or the test set; None is all the latter."""
+        pool = self.test if test or places is None else self.pool
         at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places)).to(
             self.device
         )

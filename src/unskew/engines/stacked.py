@@ -7,7 +7,7 @@ is that of ``unskew.client``; only the order of additions inside a kernel may di
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,26 +108,48 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
 
 
 class Stepper:
-    """One optimiser step of a block's first clients. ``count`` is the step's number within the leg."""
+    """One optimiser step of a block's first clients."""
 
     def __init__(self, task: Task, pool: Pool, block: Block):
         self.task, self.pool, self.block = task, pool, block
         self.rule = optimizer(task.local)
         self.state = self.rule.init(block.params)
         anchored = 0 if block.own_anchor else None
-        self.axes = (0, 0, 0, 0, 0, anchored, 0, 0, 0, 0 if block.seeds is not None else None)
+        masked = 0 if block.seeds is not None else None
+        axes = (0, 0, 0, 0, 0, anchored, 0, 0, 0, masked)
+        self.gradients = {padded: vmap(self._one(padded), in_dims=axes) for padded in (False, True)}
 
-    def step(self, s: Any, clients: int, padded: bool, count: int | Tensor) -> None:
-        """Train the first ``clients`` of the block on step ``s`` (a number, or a tensor inside a graph)."""
-        block, task = self.block, self.task
-        weight = block.weight[s][:clients]
-        x, y = self.pool.take(block.index[s][:clients])
-        draws = {part: {k: v[s][:clients] for k, v in tree.items()} for part, tree in block.draws.items()}
-        seeds = None if block.seeds is None else block.seeds[s][:clients]
-        params, buffers = _first(block.params, clients), _first(block.buffers, clients)
-        anchor = _first(block.anchor, clients) if block.own_anchor else block.anchor
-        mine = {part: _first(tree, clients) for part, tree in block.mine.items()}
-        t, shared = block.errands[0].t, block.shared
+    def step(self, s: int | Tensor, clients: int, padded: bool) -> None:
+        """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph."""
+        block = self.block
+
+        def now(value: Tensor) -> Tensor:
+            here = value.index_select(0, s).squeeze(0) if isinstance(s, Tensor) else value[s]
+            return here[:clients]
+
+        x, y = self.pool.take(now(block.index))
+        draws = {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()}
+        params, state = _first(block.params, clients), _first(self.state, clients)
+        rate = now(block.rate)
+        grads, found = self.gradients[padded](
+            params,
+            _first(block.buffers, clients),
+            x,
+            y,
+            now(block.weight),
+            _first(block.anchor, clients) if block.own_anchor else block.anchor,
+            block.census[:clients],
+            {part: _first(tree, clients) for part, tree in block.mine.items()},
+            draws,
+            None if block.seeds is None else now(block.seeds),
+        )
+        with torch.no_grad():
+            self.rule.step(params, grads, state, rate, s)
+            block.losses[:clients] += torch.where(rate > 0, found.detach(), 0)
+
+    def _one(self, padded: bool) -> Callable[..., tuple[Tree, Tensor]]:
+        """Gradient and value for one client, to be vmapped; statistics must be arguments to be updated."""
+        task, t, shared = self.task, self.block.errands[0].t, self.block.shared
 
         def one(
             params: Tree,
@@ -143,22 +165,16 @@ class Stepper:
         ) -> tuple[Tree, Tensor]:
             batch = Batch(x, y, weight)
             scene = Scene(anchor, census, t, shared, mine, draws)
+            counted = weight if padded else None
 
             def value(params: Tree, buffers: Tree) -> Tensor:
-                here = task.net.bound(buffers, seed, weight if padded else None)
-                return loss(task, here, params, batch, scene)
+                return loss(task, task.net.bound(buffers, seed, counted), params, batch, scene)
 
             grads, found = grad_and_value(value)(params, buffers)
-            here = task.net.bound(buffers, seed, weight if padded else None)
+            here = task.net.bound(buffers, seed, counted)
             return corrected(task, here, grads, params, batch, scene), found
 
-        census = block.census[:clients]
-        values = (params, buffers, x, y, weight, anchor, census, mine, draws, seeds)
-        grads, found = vmap(one, in_dims=self.axes)(*values)
-        with torch.no_grad():
-            rate = block.rate[s][:clients]
-            self.rule.step(params, grads, _first(self.state, clients), rate, count)
-            block.losses[:clients] += torch.where(rate > 0, found.detach(), 0)
+        return one
 
 
 def train_stacked(task: Task, pool: Pool, errands: Sequence[Errand], device: torch.device) -> list[Return]:
@@ -168,7 +184,7 @@ def train_stacked(task: Task, pool: Pool, errands: Sequence[Errand], device: tor
     block = blocked(task, errands, pool.mean.dtype, device)
     stepper = Stepper(task, pool, block)
     for s in range(block.steps):
-        stepper.step(s, block.active[s], block.padded[s], s)
+        stepper.step(s, block.active[s], block.padded[s])
     return returned(task, pool, block)
 
 

@@ -1,0 +1,264 @@
+"""The fast engine: many clients at once, on all cores or on a GPU.
+
+It runs the client function of ``unskew.client`` and nothing else. On a CPU every core has a worker with one
+thread; convolutions go one client at a time, channels last; dense models are stacked, a few clients together,
+since one large product is faster than many small ones. What was picked is in ``choice``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unskew.client import Errand, Return, Task
+from unskew.data.dataset import Array, Dataset
+from unskew.data.federation import Federation
+from unskew.engines.engine import Job
+from unskew.engines.errands import errand, gathered
+from unskew.engines.site import JUDGED_AT_ONCE, Site
+from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
+from unskew.net import Net
+from unskew.state import ClientStore
+from unskew.types import Ids, Leg, Tree, Update
+
+DENSE_BLOCK = 5
+"""Dense clients stacked in one worker: more fall out of its cache (measured: 5 to 10 are best)."""
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def convolves(net: Net) -> bool:
+    return any(isinstance(m, nn.modules.conv._ConvNd) for m in net.training.modules())
+
+
+class FastCPU:
+    """One worker a core over shared memory; with one worker, the same in this process."""
+
+    name = "fast"
+
+    def __init__(self, workers: int | None = None, block: int | None = None):
+        self.count, self.block = workers or cores(), block
+        self.crew: Crew | None = None
+        self.boards: dict[str, Board] = {}
+        self.told: dict[str, object] = {}
+        self.inline: dict[str, Any] = {}
+        if self.count == 1:
+            keep_memory()
+
+    def choice(self, job: Job) -> str:
+        """What runs, in words."""
+        how = (
+            "one client at a time, channels last"
+            if convolves(job.net)
+            else f"{self.stack(job)} clients stacked"
+        )
+        return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
+
+    def stack(self, job: Job) -> int:
+        return self.block or (1 if convolves(job.net) else DENSE_BLOCK)
+
+    def visit(
+        self,
+        job: Job,
+        leg: Leg,
+        rows: Ids,
+        federation: Federation,
+        shared: Mapping[str, Tree],
+        store: ClientStore,
+        t: int,
+    ) -> Update:
+        if not len(rows):
+            return gathered(job, leg, rows, [], federation)
+        self._brief(job, federation)
+        template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
+        models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
+        answers = self._board("answers", template, len(leg.clients))
+        models.write(0, leg.anchor or template, False)
+        models.write(1, leg.start, leg.stacked)
+        order = replace(leg, start={}, anchor={} if leg.anchor is not None else None, carry=None)
+        self._tell("leg", (order, as_arrays(dict(shared)), t))
+        work = [self._piece(job, leg, group, store) for group in self._groups(job, federation, leg, rows)]
+        back: dict[int, Return] = {row: done for found in self._map(work) for row, done in found.items()}
+        at = torch.from_numpy(rows)
+        params = {k: v[at] for k, v in answers.tree().items()}
+        base = {k: v[at] for k, v in leg.start.items()} if leg.stacked else leg.start
+        moved = {k: params[k] - base[k] for k in job.net.trainable}
+        if leg.carry is not None:
+            moved = {k: v + leg.carry.moved[k][at] for k, v in moved.items()}
+        returns = [back[int(row)] for row in rows]
+        for done in returns:
+            done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
+        return gathered(job, leg, rows, returns, federation, params, moved)
+
+    def evaluate(
+        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
+    ) -> tuple[Tensor, Tensor]:
+        self._brief(job, job.federation if dataset is job.federation.dataset else None, dataset)
+        board = self._board("models", model, 2)
+        board.write(0, model, False)
+        count = len(dataset.y_test) if places is None else len(places)
+        wanted = np.arange(count) if places is None else np.asarray(places)
+        cuts = range(0, count, JUDGED_AT_ONCE)
+        work = [Judgement(wanted[i : i + JUDGED_AT_ONCE], places is None) for i in cuts]
+        guesses, losses = zip(*self._map(work), strict=True)
+        return torch.from_numpy(np.concatenate(guesses)), torch.from_numpy(np.concatenate(losses))
+
+    def close(self) -> None:
+        if self.crew is not None:
+            self.crew.close()
+        self.crew, self.boards, self.told, self.inline = None, {}, {}, {}
+
+    def _brief(self, job: Job, federation: Federation | None, dataset: Dataset | None = None) -> None:
+        """Tell the workers what they do not know yet: the job, the samples, who holds which."""
+        bare = replace(job, federation=None, engine=None)  # type: ignore[arg-type]
+        if self.told.get("job") is not job:
+            self.told["job"] = job
+            self._tell("job", bare)
+        samples = dataset or (federation.dataset if federation is not None else None)
+        if samples is not None and self.told.get("samples") is not samples:
+            self.told["samples"] = samples
+            layout = convolves(job.net)
+            tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
+            rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
+            self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1))
+        if federation is not None and self.told.get("federation") is not federation:
+            self.told["federation"] = federation
+            lists = {k: getattr(federation, k) for k in ("indices", "offsets", "budget", "weigh")}
+            self._tell("lists", {k: _shareable(v) for k, v in lists.items()})
+
+    def _board(self, name: str, model: Tree, rows: int) -> Board:
+        """A board with at least this many rows; a larger one replaces it when needed."""
+        board = self.boards.get(name)
+        if board is None or len(board.flat) < rows or board.names != tuple(model):
+            board = self.boards[name] = Board.like(model, rows)
+            self._tell(name, board)
+        return board
+
+    def _groups(self, job: Job, federation: Federation, leg: Leg, rows: Ids) -> list[Ids]:
+        """Rows that are worked on together, largest first: the same groups for any number of workers."""
+        sizes = federation.budget[leg.clients[rows]]
+        ordered = rows[np.argsort(-sizes, kind="stable")]
+        size = self.stack(job)
+        return [ordered[i : i + size] for i in range(0, len(ordered), size)]
+
+    def _piece(self, job: Job, leg: Leg, group: Ids, store: ClientStore) -> Piece:
+        """One group with what only these clients need: their memories, and the visit they go on with."""
+        clients = [int(c) for c in leg.clients[group]]
+        known = {p: {c: store.rows[p][c] for c in clients if c in store.rows[p]} for p in store.rows}
+        carry = None
+        if leg.carry is not None:
+            taken = leg.carry.take(group)
+            carry = {
+                "moved": as_arrays(taken.moved),
+                "work": taken.work.numpy(),
+                "steps": taken.steps.numpy(),
+            }
+        return Piece(group, as_arrays(known), carry)
+
+    def _tell(self, name: str, value: Any) -> None:
+        if self.count == 1:
+            self.inline[name] = value
+            return
+        if self.crew is None:
+            self.crew = Crew(self.count, answer)
+        self.crew.tell(name, value)
+
+    def _map(self, work: list[Any]) -> list[Any]:
+        if self.crew is None:
+            return [answer(self.inline, piece) for piece in work]
+        return self.crew.map(work)
+
+
+@dataclass
+class Samples:
+    """A data set's arrays in shared memory."""
+
+    tensors: dict[str, Tensor]
+    rest: dict[str, Any]
+    channels_last: bool
+    stacked: bool
+
+    def dataset(self) -> Dataset:
+        arrays: dict[str, Any] = {k: v.numpy() for k, v in self.tensors.items()}
+        return Dataset(**arrays, **self.rest)
+
+
+@dataclass
+class Piece:
+    """Some rows of a leg to train together."""
+
+    rows: Ids
+    memories: dict[str, dict[int, Any]]
+    carry: dict[str, Any] | None
+
+
+@dataclass
+class Judgement:
+    """Some samples to judge the model on, of the pool or of the test set."""
+
+    places: Array
+    test: bool
+
+
+def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
+    """What a worker does with a piece of work, given everything it has been told."""
+    job: Job = setup["job"]
+    site = _once(
+        setup,
+        "samples",
+        lambda s: Site(s.dataset(), job.dtype, channels_last=s.channels_last, stacked=s.stacked),
+    )
+    models: Board = setup["models"]
+    if isinstance(work, Judgement):
+        return [f.numpy() for f in site.judge(job.judging_net, models.row(0), work.places, work.test)]
+    federation = _once(
+        setup, "lists", lambda lists: Federation(site.dataset, **{k: v.numpy() for k, v in lists.items()})
+    )
+    leg, shared, t = setup["leg"]
+    rows = models.tree()
+    start = {k: v[1:] for k, v in rows.items()} if leg.stacked else models.row(1)
+    leg = replace(leg, start=start, anchor=None if leg.anchor is None else models.row(0))
+    store = ClientStore(as_tensors(work.memories))
+    task = Task(job.net, job.method.objective, job.local, job.seed, site.dataset.classes, site.channels_last)
+    errands = [errand(job, leg, int(r), federation, as_tensors(shared), store, t) for r in work.rows]
+    if work.carry is not None:
+        _go_on(errands, work.carry)
+    answers: Board = setup["answers"]
+    back: dict[int, Return] = {}
+    for row, done in zip(work.rows, site.train(task, errands), strict=True):
+        answers.write(int(row), done.params, False)
+        reports = as_arrays(done.uploads), as_arrays(done.memory)
+        back[int(row)] = replace(done, params={}, moved={}, uploads=reports[0], memory=reports[1])
+    return back
+
+
+def _go_on(errands: list[Errand], carry: dict[str, Any]) -> None:
+    """The visits these errands continue."""
+    for i, e in enumerate(errands):
+        e.moved = {k: torch.from_numpy(v[i]) for k, v in carry["moved"].items()}
+        e.work, e.steps = float(carry["work"][i]), int(carry["steps"][i])
+
+
+def _once(setup: dict[str, Any], name: str, make: Any) -> Any:
+    """Something made of a piece of set-up, kept until that piece changes."""
+    made = setup.get(f"made of {name}")
+    if made is None or made[0] is not setup[name]:
+        made = setup[f"made of {name}"] = setup[name], make(setup[name])
+    return made[1]
+
+
+def _shareable(array: Array, channels_last: bool = False) -> Tensor:
+    """An array as a tensor that other processes can see, images in the layout that convolves fastest."""
+    value = torch.from_numpy(np.ascontiguousarray(array))
+    if channels_last and value.dim() == 4:
+        value = value.contiguous(memory_format=torch.channels_last)
+    return value
