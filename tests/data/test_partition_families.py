@@ -139,7 +139,7 @@ def test_sparsity_is_that_of_sem(
 )
 def test_scarcity_is_that_of_sem(clients: int, used: float, alpha: float, printed: float) -> None:
     """Counted below 50, as SEM's code does; one draw varies by up to 0.05. (Table II's 0.30 at U = 20% is
-    left out: the recipe gives 0.38, and no draw comes near.)"""
+    left out: the recipe gives 0.38 on average.)"""
     found = np.mean(
         [
             skew(partition(BALANCED, f"dirichlet({alpha})", clients, s, fraction=used).counts).scarcity[
