@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from unskew.net import Net
-from unskew.optim import clip, optimizer
+from unskew.optim import clip, optimizer, travelled
 from unskew.parts import Batch, Local, Objective, Out, Step, Visit, task_loss
 from unskew.plan import Plan
 from unskew.seeds import generator, key
@@ -77,6 +77,8 @@ class Return:
     samples: int
     held: int  # how many samples it trained from
     loss: float
+    lr: float = 0.0
+    pull: float = 0.0  # of the objectives, to the anchor
     uploads: dict[str, Tree] = field(default_factory=dict)
     memory: dict[str, Tree] = field(default_factory=dict)
 
@@ -87,7 +89,6 @@ class Scene:
 
     anchor: Tree
     census: Tensor
-    t: int
     shared: Mapping[str, Tree]
     mine: Mapping[str, Tree]
     draws: Mapping[str, Tree]
@@ -95,7 +96,7 @@ class Scene:
     def seen_by(self, part: Objective, net: Net, params: Tree, batch: Batch, out: Out | None = None) -> Step:
         name = part.name
         own = self.shared[name], self.mine[name], self.draws[name]
-        return Step(net, params, self.anchor, batch, self.census, self.t, out, *own)
+        return Step(net, params, self.anchor, batch, self.census, out, *own)
 
 
 def loss(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> Tensor:
@@ -146,7 +147,7 @@ def train(task: Task, pool: Pool, errand: Errand) -> Return:
     state = rule.init({k: v.detach() for k, v in params.items()})
     draws = drawn(task, errand, next(iter(params.values())).dtype)
     masks = mask_seeds(seed, errand) if net.draws_masks else None
-    scene = Scene(anchor, errand.census, errand.t, errand.shared, errand.mine, {})
+    scene = Scene(anchor, errand.census, errand.shared, errand.mine, {})
     losses = torch.zeros(())
     places = errand.held[torch.from_numpy(plan.order)]
     for s in range(plan.steps):
@@ -176,11 +177,13 @@ def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, losses: floa
     back = Return(
         params=end,
         moved=gone,
-        work=errand.work + errand.lr * errand.plan.steps,
+        work=errand.work + travelled(task.local, errand.lr, errand.plan.steps),
         steps=errand.steps + errand.plan.steps,
         samples=errand.plan.samples,
         held=len(errand.held),
         loss=losses / max(1, errand.plan.steps),
+        lr=errand.lr,
+        pull=sum(o.pull(errand.shared[o.name], errand.mine[o.name]) for o in task.objectives),
     )
     for part in task.objectives if errand.closing else ():
         visit = Visit(

@@ -7,7 +7,8 @@ first gradient), but hold no state: it comes in and goes out, so a visit can be 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -68,9 +69,16 @@ class Adam:
         torch._foreach_mul_(second, self.beta2)
         torch._foreach_addcmul_(second, g, g, value=1 - self.beta2)
         root = list(torch._foreach_sqrt(second))
-        torch._foreach_div_(root, (1 - self.beta2 ** (count + 1)) ** 0.5)
+        torch._foreach_div_(root, (1 - _power(self.beta2, count)) ** 0.5)
         torch._foreach_add_(root, self.eps)
-        _descend(weights, list(torch._foreach_div(first, root)), lr / (1 - self.beta1 ** (count + 1)))
+        _descend(weights, list(torch._foreach_div(first, root)), lr / (1 - _power(self.beta1, count)))
+
+
+def _power(beta: float, count: int | Tensor) -> Any:
+    """beta to the number of steps taken, in float64 also where the count is a tensor."""
+    if isinstance(count, Tensor):
+        return torch.full((), beta, dtype=torch.float64, device=count.device) ** (count + 1)
+    return beta ** (count + 1)
 
 
 def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor) -> None:
@@ -89,6 +97,24 @@ def optimizer(local: Local) -> Optimizer:
     if local.optimizer not in OPTIMIZERS:
         raise InputError(f"optimizer must be {' or '.join(OPTIMIZERS)}, not {local.optimizer!r}")
     return OPTIMIZERS[local.optimizer](local)
+
+
+@lru_cache(4096)
+def travelled(local: Local, lr: float, steps: int, pull: float = 0.0, distance: float = 0.0) -> float:
+    """Where a weight that began at ``distance`` is after ``steps`` steps against a constant gradient of 1.
+
+    This is lr ||a_i||_1 of FedNova (Wang et al., NeurIPS 2020, section 4.2) in general: lr x steps for plain
+    SGD, lr (t - r (1 - r^t) / (1 - r)) / (1 - r) with momentum r, (1 - (1 - lr mu)^t) / mu with a proximal pull
+    mu to 0. Adam's steps count as lr each.
+    """
+    if local.optimizer != "sgd" or not (local.momentum or pull):
+        return distance + lr * steps
+    velocity = 0.0
+    for _ in range(steps):
+        gradient = 1.0 - pull * distance
+        velocity = local.momentum * velocity + gradient
+        distance += lr * (gradient + local.momentum * velocity if local.nesterov else velocity)
+    return distance
 
 
 def clip(grads: Tree, largest: float) -> Tree:

@@ -51,13 +51,27 @@ SLOTS = {
 DECIDES = ("select", "schedule", "aggregate")
 
 
+class Depends:
+    """A declaration that depends on hyper-parameters: what it is at the defaults, and a rule for an instance."""
+
+    def __init__(self, usually: tuple[str, ...], rule: Callable[[Any], tuple[str, ...]]):
+        self.usually, self.rule = usually, rule
+
+    def __get__(self, part: Part | None, kind: type[Part]) -> tuple[str, ...]:
+        return self.usually if part is None else self.rule(part)
+
+
 @dataclass(frozen=True)
 class Part:
     """Hyper-parameters with a name. ``discloses`` says what leaves a client beyond a model update.
 
     ``probes`` names what the part needs measured: "loss" or "accuracy" of the model that the round began with,
     on the own data of each client that answered. It is measured once for whoever asks, and comes in
-    ``update.probes``.
+    ``update.probes``. Where either depends on hyper-parameters it is a ``Depends``. ``implies`` names parts for
+    deciding slots that an expression leaves open: SCAFFOLD averages uniformly unless another rule is written.
+
+    ``neutral`` is an expression of this part that must be FedAvg to the last bit, such as ``fedprox(mu=0)``;
+    ``example`` is one to try a part by that has no defaults. Both are for ``unskew.checks``.
     """
 
     name: ClassVar[str]
@@ -65,8 +79,15 @@ class Part:
     paper: ClassVar[str] = ""
     discloses: ClassVar[tuple[str, ...]] = ()
     probes: ClassVar[tuple[str, ...]] = ()
+    implies: ClassVar[str] = ""
+    neutral: ClassVar[str | None] = None
+    example: ClassVar[str | None] = None
 
-    def init_server(self, params: Tree) -> Tree:
+    def check(self, federation: Federation, cohort: int) -> None:
+        """Refuse, with an InputError of one sentence, a federation that this part cannot work on."""
+        return
+
+    def init_server(self, net: Net) -> Tree:
         """What the server remembers for this part before round 0."""
         return {}
 
@@ -82,6 +103,10 @@ class Prepare(Part):
 
     def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
         return federation, memory
+
+    def notes(self, federation: Federation) -> Mapping[str, Any]:
+        """What the first round's log line says of the data that was prepared."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -173,14 +198,17 @@ class Out:
 
 @dataclass
 class Step:
-    """What an objective sees: one client, one batch. ``shared``, ``mine`` and ``draws`` are the part's own."""
+    """What an objective sees: one client, one batch. ``shared``, ``mine`` and ``draws`` are the part's own.
+
+    What changes with the round comes in ``shared``, from ``share(memory, t)``: a step may be captured once and
+    replayed in later rounds, so it holds tensors only.
+    """
 
     net: Net
     params: Tree  # trainable, being differentiated
     anchor: Tree  # what drift is measured against
     batch: Batch
     census: Tensor  # [classes] the client's label counts
-    t: int
     out: Out | None = None
     shared: Tree | None = None  # from the server
     mine: Tree | None = None  # the client's own memory
@@ -211,14 +239,14 @@ class Objective(Part):
 
     ``inputs``, ``logits`` and ``correct`` chain in the order written; penalties add; at most one part of a
     method may replace ``forward``. ``report`` runs on closing legs; a client's memory is committed only when
-    its upload lands. ``share``, ``absorb`` are the server's half.
+    its upload lands. ``share``, ``absorb`` and ``settle`` are the server's half, in this order.
     """
 
     slot: ClassVar[str] = "objective"
     wants_features: ClassVar[bool] = False
 
-    def init_client(self, params: Tree) -> Tree:
-        """A client's memory before its first visit."""
+    def init_client(self, net: Net, size: float) -> Tree:
+        """A client's memory before its first visit; ``size`` is its weight relative to the mean client's."""
         return {}
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> Mapping[str, np.ndarray[Any, Any]]:
@@ -241,6 +269,10 @@ class Objective(Part):
     def correct(self, grads: Tree, step: Step) -> Tree:
         return grads
 
+    def pull(self, shared: Tree, mine: Tree) -> float:
+        """mu, where the penalty holds mu/2 ||w - anchor||^2: FedNova counts how much shorter it makes a visit."""
+        return 0.0
+
     def report(self, visit: Visit) -> tuple[Tree, Tree]:
         """(what is uploaded, what the client remembers)."""
         return {}, visit.mine
@@ -253,6 +285,10 @@ class Objective(Part):
         """The server's memory after these uploads; ``clients`` is the size of the federation."""
         return memory
 
+    def settle(self, params: Tree, before: Tree, memory: Tree) -> Tree:
+        """The next model, where the aggregation rule made ``params`` of ``before``."""
+        return params
+
 
 @dataclass(frozen=True)
 class Aggregate(Part):
@@ -264,10 +300,18 @@ class Aggregate(Part):
         """One weight a row, float64; the next model is params + sum of weight x (params_i - base_i)."""
         raise TypeError(f"{self.name} does not say what updates weigh: define weights() or aggregate()")
 
+    def statistics(self, update: Update) -> Tensor:
+        """One weight a row for what is measured, not trained (batch norm's averages); they must sum to 1."""
+        return self.weights(update)
+
     def aggregate(
         self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
     ) -> tuple[Tree, Tree]:
-        return moved_by(params, update.weighted_delta(self.weights(update))), memory
+        measured = [k for k in params if k not in trainable]
+        step = update.weighted_delta(self.weights(update), trainable)
+        if measured:
+            step |= update.weighted_delta(self.statistics(update), measured)
+        return moved_by(params, step), memory
 
 
 @dataclass(frozen=True)

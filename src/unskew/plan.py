@@ -26,7 +26,12 @@ class Plan:
     cuts: Ids
     first: int  # the number, within the whole visit, of the first step here
     whole: int  # how many steps the whole visit has
-    batch: int
+    batch: int  # the size asked for; a client with fewer samples has smaller batches
+
+    @property
+    def widest(self) -> int:
+        """The largest batch there is."""
+        return int(np.diff(self.cuts).max(initial=1))
 
     @property
     def steps(self) -> int:
@@ -59,13 +64,14 @@ def plan(
 
     Where the budget is a number of steps, it is spent ``visits`` times over.
     """
-    size = max(1, min(batch or local.batch, held))
+    asked = batch or local.batch
+    size = max(1, min(asked, held))
     if held == 0 or budget == 0:
-        return Plan(np.zeros(0, np.int64), np.zeros(1, np.int64), 0, 0, size)
+        return Plan(np.zeros(0, np.int64), np.zeros(1, np.int64), 0, 0, asked)
     if local.steps is not None:
         whole = local.steps * visits
     else:
-        whole = math.ceil((local.epochs or 0.0) * batches_in(budget, batch or local.batch, local.last) - 1e-9)
+        whole = math.ceil((local.epochs or 0.0) * batches_in(budget, asked, local.last) - 1e-9)
     first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))
     per_pass = batches_in(held, size, local.last)
     pieces: list[Ids] = []
@@ -79,7 +85,7 @@ def plan(
             pieces.append(piece)
     cuts = np.cumsum([0, *(len(p) for p in pieces)], dtype=np.int64)
     order = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-    return Plan(order, cuts, first, whole, size)
+    return Plan(order, cuts, first, whole, asked)
 
 
 def subset(labels: Ids, per_class: Ids, *, seed: int, t: int, client: int) -> Ids:

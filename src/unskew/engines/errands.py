@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unskew.client import Errand, Return
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
+from unskew.optim import travelled
 from unskew.plan import plan, subset
 from unskew.state import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, expand, stack
@@ -69,7 +71,8 @@ def errand(
         ),
         shared=shared,
         mine={
-            o.name: store.get(o.name, client, o.init_client(job.net.initial)) for o in job.method.objective
+            o.name: store.get(o.name, client, o.init_client(job.net, federation.relative[client]))
+            for o in job.method.objective
         },
         moved=None if before is None else {k: v[0] for k, v in before.moved.items()},
         work=0.0 if before is None else float(before.work[0]),
@@ -104,6 +107,7 @@ def gathered(
     if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
         params = params | {k: base[k] for k in job.net.buffers}
     weigh = [r.held for r in returns] if leg.settings.per_class is not None else federation.weigh[clients]
+    reach, pulled = _reached(job, leg, rows, returns)
     return Update(
         rows=np.asarray(rows, np.int64),
         clients=clients,
@@ -111,6 +115,9 @@ def gathered(
         params=params,
         moved=moved,
         work=torch.tensor([r.work for r in returns], dtype=torch.float64),
+        reach=reach,
+        pulled=pulled,
+        lr=torch.tensor([r.lr for r in returns], dtype=torch.float64),
         examples=torch.as_tensor(np.asarray(weigh), dtype=torch.float64),
         steps=torch.tensor([r.steps for r in returns], dtype=torch.int64),
         samples=torch.tensor([r.samples for r in returns], dtype=torch.int64),
@@ -120,3 +127,17 @@ def gathered(
         },
         memory=memory,
     )
+
+
+def _reached(job: Job, leg: Leg, rows: Ids, returns: list[Return]) -> tuple[Tensor, Tensor]:
+    """How far a constant gradient of 1 would have taken each model, without and with the objectives' pull."""
+    before = [torch.zeros(len(rows), dtype=torch.float64)] * 3
+    if leg.carry is not None:
+        at = torch.from_numpy(np.asarray(rows, np.int64))
+        before = [leg.carry.reach[at], leg.carry.pulled[at], leg.carry.steps[at]]
+    reach, pulled = [], []
+    for r, free, held, steps in zip(returns, *(b.tolist() for b in before), strict=True):
+        here = r.steps - int(steps)
+        reach.append(travelled(job.local, r.lr, here, 0.0, free))
+        pulled.append(travelled(job.local, r.lr, here, r.pull, held))
+    return torch.tensor(reach, dtype=torch.float64), torch.tensor(pulled, dtype=torch.float64)

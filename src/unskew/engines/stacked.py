@@ -57,7 +57,7 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
     places = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
     ordered = [errands[i] for i in places]
     plans = [e.plan for e in ordered]
-    clients, steps, batch = len(ordered), plans[0].steps, max(p.batch for p in plans)
+    clients, steps, batch = len(ordered), plans[0].steps, max(p.widest for p in plans)
     index = np.zeros((steps, clients, batch), np.int64)
     weight = np.zeros((steps, clients, batch), np.float32)
     rate = np.zeros((steps, clients), np.float64)
@@ -110,14 +110,16 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
 class Stepper:
     """One optimiser step of a block's first clients."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block):
-        self.task, self.pool, self.block = task, pool, block
+    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool = False, half: bool = False):
+        self.task, self.pool, self.block, self.half = task, pool, block, half
         self.rule = optimizer(task.local)
         self.state = self.rule.init(block.params)
         anchored = 0 if block.own_anchor else None
         masked = 0 if block.seeds is not None else None
         axes = (0, 0, 0, 0, 0, anchored, 0, 0, 0, masked)
         self.gradients = {padded: vmap(self._one(padded), in_dims=axes) for padded in (False, True)}
+        if compile:
+            self.gradients = {p: torch.compile(g, dynamic=False) for p, g in self.gradients.items()}
 
     def step(self, s: int | Tensor, clients: int, padded: bool) -> None:
         """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph."""
@@ -144,12 +146,12 @@ class Stepper:
             None if block.seeds is None else now(block.seeds),
         )
         with torch.no_grad():
-            self.rule.step(params, grads, state, rate, s)
+            self.rule.step(params, grads, state, rate, s.squeeze(0) if isinstance(s, Tensor) else s)
             block.losses[:clients] += torch.where(rate > 0, found.detach(), 0)
 
     def _one(self, padded: bool) -> Callable[..., tuple[Tree, Tensor]]:
         """Gradient and value for one client, to be vmapped; statistics must be arguments to be updated."""
-        task, t, shared = self.task, self.block.errands[0].t, self.block.shared
+        task, half, shared = self.task, self.half, self.block.shared
 
         def one(
             params: Tree,
@@ -164,11 +166,12 @@ class Stepper:
             seed: Tensor | None,
         ) -> tuple[Tree, Tensor]:
             batch = Batch(x, y, weight)
-            scene = Scene(anchor, census, t, shared, mine, draws)
+            scene = Scene(anchor, census, shared, mine, draws)
             counted = weight if padded else None
 
             def value(params: Tree, buffers: Tree) -> Tensor:
-                return loss(task, task.net.bound(buffers, seed, counted), params, batch, scene)
+                with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
+                    return loss(task, task.net.bound(buffers, seed, counted), params, batch, scene)
 
             grads, found = grad_and_value(value)(params, buffers)
             here = task.net.bound(buffers, seed, counted)

@@ -1,0 +1,286 @@
+"""The fast engine on a GPU: clients stacked, the step captured once as a graph, and replayed.
+
+Launching kernels costs more than running them for models of this size. So a step of the stacked clients is
+recorded once, for a few numbers of clients, over tensors that stay where they are; a leg copies its models and
+its plan into them and replays. The plan lies on the device and the graph counts its own steps, so a replay takes
+nothing from the host. Clients are sorted by number of steps: as they finish, smaller graphs are replayed.
+
+On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.client import Errand, Return, Task
+from unskew.data.dataset import Array, Dataset
+from unskew.data.federation import Federation
+from unskew.engines.engine import Job
+from unskew.engines.errands import errand, gathered
+from unskew.engines.site import Site
+from unskew.engines.stacked import Block, Stepper, blocked, returned
+from unskew.errors import RunFailed
+from unskew.models.layers import BatchNorm
+from unskew.plan import batches_in
+from unskew.state import ClientStore
+from unskew.types import Ids, Leg, Tree, Update
+
+PREFIXES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
+"""The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
+
+BLOCK = 64
+"""Most clients in one block, unless asked for otherwise; more are trained block after block."""
+
+
+class FastGPU:
+    """Stacked clients and captured steps on one device."""
+
+    name = "fast"
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        block: int | None = None,
+        compile: bool = False,
+        precision: str = "fp32",
+        capture: bool | None = None,
+    ):
+        self.device = torch.device(device)
+        self.capture = self.device.type == "cuda" if capture is None else capture
+        self.block, self.compile, self.precision = block or BLOCK, compile, precision
+        self.largest: int | None = None  # a block that did not fit halves this
+        self._site: Site | None = None
+        self._stage: Stage | None = None
+        if self.device.type == "cuda":
+            _arithmetic(precision)
+
+    def choice(self, job: Job) -> str:
+        """What runs, in words."""
+        how = "captured graphs" if self.capture else "no graphs"
+        return f"{self.device}, up to {self.block} clients stacked, {how}, {self.precision}" + (
+            ", compiled" if self.compile else ""
+        )
+
+    def visit(
+        self,
+        job: Job,
+        leg: Leg,
+        rows: Ids,
+        federation: Federation,
+        shared: Mapping[str, Tree],
+        store: ClientStore,
+        t: int,
+    ) -> Update:
+        site = self.site(job, federation.dataset)
+        task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
+        errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
+        by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
+        returns: dict[int, Return] = {}
+        while by_size:
+            size = min(len(by_size), self.largest or self.block)
+            chosen, by_size = by_size[:size], by_size[size:]
+            try:
+                done = self._train(job, task, site, [errands[i] for i in chosen], federation)
+            except torch.cuda.OutOfMemoryError:
+                by_size = chosen + by_size
+                self._halve(size)
+                continue
+            returns |= dict(zip(chosen, done, strict=True))
+        return gathered(job, leg, rows, [returns[i] for i in range(len(errands))], federation)
+
+    def evaluate(
+        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
+    ) -> tuple[Tensor, Tensor]:
+        return self.site(job, dataset).judge(job.judging_net, model, places)
+
+    def site(self, job: Job, dataset: Dataset) -> Site:
+        if self._site is None or self._site.dataset is not dataset:
+            self._site, self._stage = Site(dataset, job.dtype, self.device), None
+            for module in (job.net.training, job.net.judging):
+                module.to(self.device)
+        return self._site
+
+    def close(self) -> None:
+        self._site = self._stage = None
+
+    def _train(
+        self, job: Job, task: Task, site: Site, errands: list[Errand], federation: Federation
+    ) -> list[Return]:
+        size = min(self.block, self.largest or self.block, max(len(errands), job.cohort))
+        room = Room(size, *_longest(job, federation, errands))
+        block = padded_to(room, blocked(task, errands, job.dtype, self.device))
+        if self._stage is None or not self._stage.fits(task, room, block):
+            self._stage = None  # free the old one's memory before the new one takes its own
+            self._stage = Stage(task, site, room, block, self.capture, self.compile, self.precision)
+        self._stage.play(block)
+        return returned(task, site.pool, block)
+
+    def _halve(self, size: int) -> None:
+        if size == 1:
+            raise RunFailed("one client alone does not fit the GPU's memory; use a smaller --batch")
+        self.largest, self._stage = max(1, size // 2), None
+        torch.cuda.empty_cache()
+        warnings.warn(
+            f"{size} clients at once do not fit the GPU's memory; going on with {self.largest} at a time "
+            f"(--block {self.largest} says so from the start)",
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class Room:
+    """How large the tensors of a stage are: clients, steps, samples in a batch."""
+
+    clients: int
+    steps: int
+    batch: int
+
+
+def _longest(job: Job, federation: Federation, errands: list[Errand]) -> tuple[int, int]:
+    """The most steps and the largest batch any client of this federation can have, so that graphs last."""
+    here = max(e.plan.steps for e in errands), max(e.plan.widest for e in errands)
+    largest = int(federation.budget.max())
+    batch = min(job.local.batch, int(federation.sizes.max()))
+    per_epoch = batches_in(largest, job.local.batch, job.local.last)
+    whole = job.local.steps or int(np.ceil((job.local.epochs or 1.0) * per_epoch))
+    return max(whole, here[0]), max(batch, here[1])
+
+
+def padded_to(room: Room, block: Block) -> Block:
+    """The block with room for more clients, steps and samples: all of it padding, with learning rate 0."""
+
+    def grown(value: Tensor, *sizes: int) -> Tensor:
+        fresh = value.new_zeros(*sizes, *value.shape[len(sizes) :])
+        fresh[tuple(slice(n) for n in value.shape[: len(sizes)])] = value
+        return fresh
+
+    def clients(tree: Tree) -> Tree:
+        return {k: grown(v, room.clients) for k, v in tree.items()}
+
+    draws = {
+        part: {k: grown(v, room.steps, room.clients) for k, v in tree.items()}
+        for part, tree in block.draws.items()
+    }
+    grew = replace(
+        block,
+        index=grown(block.index, room.steps, room.clients, room.batch),
+        weight=grown(block.weight, room.steps, room.clients, room.batch),
+        rate=grown(block.rate, room.steps, room.clients),
+        seeds=None if block.seeds is None else grown(block.seeds, room.steps, room.clients),
+        draws=draws,
+        params=clients(block.params),
+        buffers=clients(block.buffers),
+        census=grown(block.census, room.clients),
+        anchor=clients(block.anchor) if block.own_anchor else block.anchor,
+        mine={part: clients(tree) for part, tree in block.mine.items()},
+    )
+    grew.losses = grown(grew.losses, room.clients)
+    return grew
+
+
+class Stage:
+    """Tensors that stay where they are, and the steps captured over them."""
+
+    def __init__(
+        self, task: Task, site: Site, room: Room, block: Block, capture: bool, compile: bool, precision: str
+    ):
+        self.task, self.room, self.capture = task, room, capture
+        self.block = replace(block)
+        self.block.losses = block.losses.clone()
+        self.signature = _signature(block)
+        self.stepper = Stepper(task, site.pool, self.block, compile=compile, half=precision == "bf16")
+        self.now = torch.zeros(1, dtype=torch.int64, device=site.device)
+        norms = any(isinstance(m, BatchNorm) for m in task.net.training.modules())
+        self.variants = (
+            (False, True) if norms else (True,)
+        )  # without batch norm, padding needs no other graph
+        self.sizes = sorted({max(1, round(room.clients * share)) for share in PREFIXES})
+        self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
+
+    def fits(self, task: Task, room: Room, block: Block) -> bool:
+        """Whether this stage can play that block as it is."""
+        same = (task.net, task.objectives, task.local) == (
+            self.task.net,
+            self.task.objectives,
+            self.task.local,
+        )
+        return room == self.room and same and _signature(block) == self.signature
+
+    def play(self, block: Block) -> None:
+        """Train a block: copy it in, replay its steps, and leave the models in it."""
+        mine, theirs = _tensors(self.block), _tensors(block)
+        for name, value in mine.items():
+            value.copy_(theirs[name])
+        self.block.errands[:] = block.errands
+        self.block.losses.zero_()
+        for value in self.stepper.state.values():
+            value.zero_()
+        self.now.zero_()
+        for s in range(block.steps):
+            size = next(n for n in self.sizes if n >= block.active[s])
+            padded = True if len(self.variants) == 1 else block.padded[s] or size > block.active[s]
+            self._step(size, padded)
+        for kind in ("params", "buffers"):
+            for name, value in getattr(block, kind).items():
+                value.copy_(getattr(self.block, kind)[name])
+        block.losses.copy_(self.block.losses)
+
+    def _step(self, clients: int, padded: bool) -> None:
+        if not self.capture:
+            self.stepper.step(self.now, clients, padded)
+            self.now += 1
+            return
+        if (clients, padded) not in self.graphs:
+            self.graphs[clients, padded] = self._captured(clients, padded)
+        self.graphs[clients, padded].replay()
+
+    def _captured(self, clients: int, padded: bool) -> torch.cuda.CUDAGraph:
+        """Record one step; what the trial runs change is put back."""
+        moving = [*self.block.params.values(), *self.block.buffers.values(), *self.stepper.state.values()]
+        moving += [self.block.losses, self.now]
+        before = [v.clone() for v in moving]
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):
+            for _ in range(3):
+                self.stepper.step(self.now, clients, padded)
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.stepper.step(self.now, clients, padded)
+            self.now += 1
+        for value, old in zip(moving, before, strict=True):
+            value.copy_(old)
+        return graph
+
+
+def _tensors(block: Block) -> dict[str, Tensor]:
+    """Every tensor of a block by name."""
+    found = {"index": block.index, "weight": block.weight, "rate": block.rate, "census": block.census}
+    if block.seeds is not None:
+        found["seeds"] = block.seeds
+    for kind in ("params", "buffers", "anchor"):
+        found |= {f"{kind}/{k}": v for k, v in getattr(block, kind).items()}
+    for kind in ("draws", "mine", "shared"):
+        found |= {f"{kind}/{p}/{k}": v for p, tree in getattr(block, kind).items() for k, v in tree.items()}
+    return found
+
+
+def _signature(block: Block) -> tuple[Any, ...]:
+    """Shapes and types of a block: what a captured step depends on."""
+    shapes = tuple((n, v.shape, v.dtype) for n, v in sorted(_tensors(block).items()))
+    return (*shapes, block.own_anchor)
+
+
+def _arithmetic(precision: str) -> None:
+    """Set the GPU's arithmetic for the whole process: repeatable, and TF32 only where it was asked for."""
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision in ("tf32", "bf16")
