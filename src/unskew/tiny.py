@@ -1,0 +1,204 @@
+"""A tiny federation and a few rounds on it, in milliseconds: what ``unskew.checks`` plays with."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unskew import engines
+from unskew.client import Scene, Task, gradients
+from unskew.data.dataset import Dataset, channel_moments
+from unskew.data.federation import Federation
+from unskew.engines import Engine, Job, Loop
+from unskew.engines.site import Site
+from unskew.method import Method
+from unskew.parts import Batch, Part, Select
+from unskew.round import play_round
+from unskew.run import Setup, evaluation, params_hash, prepare, single_threaded
+from unskew.seeds import generator
+from unskew.spec import Spec
+from unskew.state import ClientStore, State, load_state, save_state
+from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
+
+P = TypeVar("P", bound=Part)
+
+MODEL = "mlp(hidden=[6])"
+SIZES = (5, 3, 9, 4, 7, 2, 6, 8)
+
+
+def tiny(sizes: Sequence[int] = SIZES, classes: int = 3, missing: int | None = None) -> Federation:
+    """Clients with this many 6 x 6 images of bars, two classes each; nobody holds the class ``missing``."""
+    rng = generator(0, "tiny")
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    y = (owner + np.arange(len(owner)) % 2) % classes
+    if missing is not None:
+        y = np.where(y == missing, (missing + 1) % classes, y)
+    y_test = np.arange(10 * classes) % classes
+
+    def images(labels: Ids) -> Any:
+        x = rng.integers(0, 120, (len(labels), 1, 6, 6))
+        x[np.arange(len(labels)), 0, labels * 2 % 6] += 120
+        return x.astype(np.uint8)
+
+    x, x_test = images(y), images(y_test)
+    names = tuple("abcdefgh"[:classes])
+    dataset = Dataset("tiny", x, y, x_test, y_test, names, "image", {}, *channel_moments(x_test))
+    return Federation(dataset, np.arange(len(y)), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def normed(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A small convolutional network with batch norm and dropout."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 3, 3, padding=1),
+        nn.BatchNorm2d(3),
+        nn.ReLU(),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(3 * (shape[1] // 2) * (shape[2] // 2), classes),
+    )
+
+
+@dataclass
+class Played:
+    """A few rounds: the log, the last state, and the fingerprints of the first and the last model."""
+
+    lines: list[dict[str, Any]]
+    hash: str
+    started: str
+    state: State = field(compare=False)
+
+
+def ready(
+    method: Method, federation: Federation | None = None, *, model: Any = MODEL, **settings: Any
+) -> Setup:
+    """A method made ready to play on a federation, in float64."""
+    held = federation or tiny()
+    usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
+    usual |= {"precision": "float64", "cohort": min(4, held.clients)}
+    return prepare(Spec(**(usual | settings)), held, model, method)
+
+
+def play(
+    method: Method,
+    federation: Federation | None = None,
+    *,
+    engine: Engine | None = None,
+    stopped: bool = False,
+    **settings: Any,
+) -> Played:
+    """Play and judge a few rounds; ``stopped`` reads everything back from disk after each of them."""
+    with single_threaded(), tempfile.TemporaryDirectory() as folder:
+        setup = ready(copy.deepcopy(method), federation, **settings)
+        lines, state = [], setup.state
+        for _ in range(setup.job.rounds):
+            setup.job.engine = engine or setup.job.engine
+            state, costs = play_round(setup.job, state)
+            lines.append({"round": state.round} | evaluation(setup.job, state.params) | costs)
+            if stopped:
+                save_state(state, Path(folder))
+                read = load_state(Path(folder))
+                assert read is not None
+                # a copy of the method as it was: what a part kept to itself is gone, as after a kill
+                setup, state = ready(copy.deepcopy(method), federation, **settings), read
+        setup.job.engine.close()
+    return Played(lines, params_hash(state.params), params_hash(setup.state.params), state)
+
+
+class Ledger(Loop):
+    """The loop engine, keeping books: bytes of what parts upload and of what they share, by part."""
+
+    name = "ledger"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up: Counter[str] = Counter()
+        self.down: Counter[str] = Counter()
+
+    def visit(
+        self,
+        job: Job,
+        leg: Leg,
+        rows: Ids,
+        federation: Federation,
+        shared: Mapping[str, Tree],
+        store: ClientStore,
+        t: int,
+    ) -> Update:
+        update = super().visit(job, leg, rows, federation, shared, store, t)
+        if leg.upload:
+            self.up.update({part: nbytes(tree) for part, tree in update.uploads.items()})
+        if leg.source == "server":
+            self.down.update({part: len(leg.clients) * nbytes(tree) for part, tree in shared.items()})
+        return update
+
+
+def other_engines() -> list[Engine]:
+    """Every engine that ``unskew.engines`` names beside the loop, each in this process where it can be."""
+    named = (
+        c for c in vars(engines).values() if isinstance(c, type) and isinstance(vars(c).get("name"), str)
+    )
+    kinds: list[Any] = [kind for kind in named if kind is not Loop]
+    return [kind(workers=1) if "workers" in inspect.signature(kind).parameters else kind() for kind in kinds]
+
+
+def backwards(part: P, verb: str) -> P:
+    """The part with the clients in the other order: those it selects, or those whose update it is handed."""
+    plain = getattr(type(part), verb)
+
+    def turned(self: P, first: Any, *rest: Any) -> Any:
+        if isinstance(part, Select):
+            cohort, memory = plain(self, first, *rest)
+            back = np.arange(len(cohort.clients))[::-1].copy()
+            return Cohort(cohort.clients[back], cohort.settings.rows(back)), memory
+        update = rest[0]
+        return plain(self, first, update.take(np.arange(len(update))[::-1].copy()), *rest[1:])
+
+    kind = type(type(part).__name__, (type(part),), {verb: turned})
+    made: P = kind(**{f.name: getattr(part, f.name) for f in fields(part) if f.init})
+    return made
+
+
+def one_step(setup: Setup, padding: int) -> Tree:
+    """Loss, gradient and batch statistics of one step on three samples and this much padding."""
+    job, memory = setup.job, setup.state.server
+    net, parts = job.net, job.method.objective
+    x, y = Site(job.federation.dataset, job.dtype).pool.take(torch.arange(3))
+    weight = torch.cat([torch.ones(3, dtype=x.dtype), torch.zeros(padding, dtype=x.dtype)])
+    x = torch.cat([x, torch.full((padding, *x.shape[1:]), 50.0, dtype=x.dtype)])
+    y = torch.cat([y, torch.zeros(padding, dtype=y.dtype)])
+    params = {k: net.initial[k].clone().requires_grad_() for k in net.trainable}
+    buffers = {k: net.initial[k].clone() for k in net.buffers}
+    scene = Scene(
+        anchor={k: v.detach() + 0.1 for k, v in params.items()},
+        census=torch.from_numpy(job.federation.counts[0]),
+        shared={o.name: o.share(memory[o.name], 0) for o in parts},
+        mine={o.name: o.init_client(net, 1.0) for o in parts},
+        draws={o.name: _first(o.draw(generator(0, "step", o.name), 1, 6), x.dtype) for o in parts},
+    )
+    here = net.bound(buffers, torch.tensor(7), weight if padding else None)
+    task = Task(net, parts, job.local, job.seed, job.federation.dataset.classes)
+    grads, value = gradients(task, here, params, Batch(x, y, weight), scene)
+    return {"loss": value} | grads | {f"statistic {k}": v for k, v in buffers.items()}
+
+
+def _first(arrays: Mapping[str, Any], dtype: torch.dtype) -> Tree:
+    return {
+        k: torch.from_numpy(np.ascontiguousarray(v[0])).to(dtype if v.dtype.kind == "f" else torch.int64)
+        for k, v in arrays.items()
+    }
+
+
+def apart(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
+    """The largest difference between two trees of the same names."""
+    return max(float((one[k] - other[k]).detach().abs().max()) for k in one)
