@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unskew.data import Dataset as Dataset
     from unskew.data import Federation as Federation
     from unskew.data import from_arrays as from_arrays
-    from unskew.data import load as load
+    from unskew.data.load import load as load
     from unskew.data.partition import partition as partition
     from unskew.errors import InputError as InputError
     from unskew.method import Method as Method
@@ -31,7 +31,7 @@ _PUBLIC = {
     "Dataset": "data",
     "Federation": "data",
     "from_arrays": "data",
-    "load": "data",
+    "load": "data.load",
     "partition": "data.partition",
     "InputError": "errors",
     "Method": "method",

@@ -38,11 +38,10 @@ class Federation:
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
         object.__setattr__(self, "offsets", np.asarray(self.offsets, np.int64))
-        for size in ("budget", "weigh"):
+        held = np.diff(self.offsets)
+        for size, usual in (("budget", held), ("weigh", held), ("visits", np.ones_like(held))):
             if getattr(self, size) is None:
-                object.__setattr__(self, size, np.diff(self.offsets))
-        if self.visits is None:
-            object.__setattr__(self, "visits", np.ones(len(self.offsets) - 1, np.int64))
+                object.__setattr__(self, size, usual)
         n = len(self.dataset)
         if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
             raise InputError("a federation's offsets must start at 0 and end at the number of indices")
@@ -66,6 +65,11 @@ class Federation:
     def counts(self) -> Array:
         """The (client x class) matrix of label counts."""
         return census(self.dataset.y, self.indices, self.offsets, self.dataset.classes)
+
+    @cached_property
+    def relative(self) -> Array:
+        """What each client weighs, relative to the mean client."""
+        return np.asarray(self.weigh / max(float(self.weigh.mean()), np.finfo(np.float64).tiny))
 
     def samples(self, client: int) -> Array:
         """The places in the pool that a client holds."""

@@ -27,7 +27,10 @@ class Pooled(Prepare):
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
         samples, visits = len(federation.indices), min(cohort, federation.clients)
         spent = max(1, round(int(federation.budget.sum()) * visits / federation.clients))
-        sizes = {"budget": spent, "weigh": samples, "visits": visits}
         return replace(
-            federation, offsets=np.array([0, samples]), **{name: np.array([n]) for name, n in sizes.items()}
+            federation,
+            offsets=np.array([0, samples]),
+            budget=np.array([spent]),
+            weigh=np.array([samples]),
+            visits=np.array([visits]),
         )
