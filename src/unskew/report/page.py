@@ -171,6 +171,7 @@ footer {{ margin-top: 56px; padding-top: 12px; border-top: 1px solid {RULE}; }}
 a {{ color: {BLUE}; }}
 @media (max-width: 700px) {{ main {{ padding: 24px 16px; }} }}
 @media print {{ body {{ background: #fff; }} main {{ max-width: none; padding: 0; }}
-  .vega-embed summary {{ display: none; }} figure svg {{ max-width: 100%; height: auto; }}
+  .vega-embed summary {{ display: none; }} .wide {{ overflow: visible; }}
+  figure svg {{ max-width: 100%; max-height: 20cm; width: auto; height: auto; }}
   figure, tr, h2 {{ break-inside: avoid; }} h2 {{ break-after: avoid; }} }}
 """

@@ -1,0 +1,1 @@
+"""Runs beside one another: read, grouped over seeds, compared, drawn and written."""

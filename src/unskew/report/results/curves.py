@@ -1,0 +1,194 @@
+"""Curves of runs: accuracy over rounds, bytes and compute, and whatever else the rounds have measured.
+
+Of a group the mean over seeds is a line and the span from the lowest to the highest seed is a band. The legend
+can be clicked to single groups out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Literal
+
+import altair as alt
+
+from unskew.report.results.gather import ACCURACY, Record, moved, number
+from unskew.report.results.leaderboard import Row
+from unskew.report.results.look import Style, colour
+from unskew.report.theme import MUTED
+
+Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
+
+MOST_POINTS = 240  # of one curve; a screen has no more columns to tell apart
+WIDTH = 980
+GAP = 96
+EXTRA = {
+    "global_test_loss": "Loss on the global test set",
+    "weight_divergence": "Weight divergence from the centralised model",
+    "mean_client_accuracy": "Mean accuracy on clients' own data",
+    "worst_client_accuracy": "Accuracy of the client that is served worst",
+}
+"""What a round may have measured beside the accuracy, and the title of its curves."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What accuracy is drawn against: a number for every line of a run's log."""
+
+    title: str
+    of: Callable[[Record], list[float]]
+    label: str = "format(datum.value, '~s')"
+    zero: bool = True
+
+
+ROUNDS = Axis("round", lambda run: [float(line["round"]) for line in run.lines], zero=False)
+BYTES = Axis(
+    "bytes moved: down + up + between clients",
+    lambda run: list(accumulate(moved(line) for line in run.lines)),
+    "format(datum.value, '~s') + 'B'",
+)
+STEPS = Axis(
+    "sample-steps of all clients",
+    lambda run: list(accumulate(number(line.get("sample_steps")) or 0.0 for line in run.lines)),
+)
+
+
+def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = WIDTH) -> Picture:
+    """Accuracy against rounds, bytes and sample-steps, then the extras; one legend for all."""
+    chosen = alt.selection_point(fields=["label"], bind="legend", toggle="true", name="chosen")
+    half = (width - GAP) // 2
+    goals = sorted({goal for row in rows for run in row.group.counted for goal in run.spec.target})
+    first = panel(
+        rows, looks, "Global test accuracy over rounds", width=width, height=320, chosen=chosen, goals=goals
+    ).add_params(chosen)
+    # the bound's data was brought together beforehand: bytes of its rounds compare with nothing
+    moving = [row for row in rows if not row.group.bound]
+    small = [
+        panel(some, looks, title, axis, width=half, height=220, chosen=chosen)
+        for some, title, axis in (
+            (moving, "Global test accuracy against bytes", BYTES),
+            (rows, "Global test accuracy against compute", STEPS),
+        )
+        if some
+    ] + [
+        panel(rows, looks, title, measure=measure, width=half, height=220, chosen=chosen)
+        for measure, title in EXTRA.items()
+        if any(_points(row, ROUNDS, measure) for row in rows)
+    ]
+    pairs = [alt.hconcat(*small[at : at + 2], spacing=GAP // 2) for at in range(0, len(small), 2)]
+    return alt.vconcat(first, *pairs, spacing=28).resolve_scale(color="shared", strokeDash="shared")
+
+
+def panel(
+    rows: Sequence[Row],
+    looks: Mapping[str, Style],
+    title: str,
+    axis: Axis = ROUNDS,
+    measure: str = ACCURACY,
+    *,
+    width: int,
+    height: int,
+    chosen: Any = None,
+    goals: Sequence[float] = (),
+    legend: Literal["top", "bottom"] = "top",
+) -> Picture:
+    """One set of curves; ``chosen`` is the selection that the legend makes, where it can be clicked."""
+    curves = [_points(row, axis, measure) for row in rows]
+    labels = [row.group.label for row in rows]
+    share = measure.endswith("accuracy")
+    y = alt.Y("mean:Q").scale(zero=False, nice=True)
+    y = y.axis(
+        title=None,
+        minExtent=36,  # so that panels below one another line up
+        format="%" if share else "~g",
+        tickCount=6,
+        domain=False,
+    )
+    precise = ".2%" if share else ".4g"
+    base = alt.Chart(alt.InlineData(values=[point for curve in curves for point in curve])).encode(
+        x=alt.X("x:Q")
+        .scale(nice=False, zero=axis.zero)
+        .axis(title=axis.title, grid=False, tickCount=6, tickMinStep=1, labelExpr=axis.label),
+        color=colour(labels, looks).legend(
+            title=None,
+            orient=legend,
+            columns=4,
+            symbolType="stroke",
+            symbolStrokeWidth=3,
+            symbolOpacity=1,
+            labelLimit=300,
+            labelFontSize=12,
+        ),
+        tooltip=[
+            alt.Tooltip("label:N", title="method"),
+            alt.Tooltip("round:Q"),
+            alt.Tooltip("mean:Q", format=precise),
+            alt.Tooltip("low:Q", format=precise, title="lowest seed"),
+            alt.Tooltip("high:Q", format=precise, title="highest seed"),
+        ],
+    )
+    dash = alt.StrokeDash("label:N").scale(domain=labels, range=[list(looks[label].dash) for label in labels])
+    dots = {"size": 18, "filled": True} if max(map(len, curves)) <= 30 else False
+    layers: list[Picture] = []
+    if any(row.final.n > 1 for row in rows):
+        layers.append(
+            base.mark_area().encode(
+                y=alt.Y("low:Q").scale(zero=False, nice=True), y2="high:Q", opacity=_seen(chosen, 0.13, 0.0)
+            )
+        )
+    if goals:
+        marks = alt.Chart(
+            alt.InlineData(values=[{"mean": g, "text": f"target {100 * g:.4g}%"} for g in goals])
+        )
+        layers += [
+            marks.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(y=y),
+            marks.mark_text(align="right", dy=-6, color=MUTED, fontSize=10).encode(
+                y=y, x=alt.value(width), text="text:N"
+            ),
+        ]
+    layers.append(
+        base.mark_line(strokeJoin="round", point=dots).encode(
+            y=y, strokeDash=dash.legend(None), opacity=_seen(chosen, 1.0, 0.08)
+        )
+    )
+    return alt.layer(*layers).properties(width=width, height=height, title=title)
+
+
+def _seen(chosen: Any, shown: float, hidden: float) -> Any:
+    """An opacity that a click on the legend may take away."""
+    if chosen is None:
+        return alt.value(shown)
+    return alt.when(chosen).then(alt.value(shown)).otherwise(alt.value(hidden))
+
+
+def _points(row: Row, axis: Axis, measure: str) -> list[dict[str, Any]]:
+    """A curve: at the rounds that all seeds have, the mean, lowest and highest value and the mean x."""
+    seeds: list[dict[int, tuple[float, float]]] = []
+    for run in row.group.counted:
+        values = (
+            (line, number(line.get(measure)), x) for line, x in zip(run.lines, axis.of(run), strict=True)
+        )
+        seeds.append({int(line["round"]): (x, value) for line, value, x in values if value is not None})
+    common = sorted(set.intersection(*(set(seed) for seed in seeds)))
+    stride = max(1, -(-len(common) // MOST_POINTS))
+    points = []
+    for round in sorted({*common[::stride], *common[-1:]}):
+        at = [seed[round] for seed in seeds]
+        values_ = [value for _, value in at]
+        points.append(
+            {
+                "label": row.group.label,
+                "round": round,
+                "x": _short(sum(x for x, _ in at) / len(at)),
+                "mean": _short(sum(values_) / len(at)),
+                "low": _short(min(values_)),
+                "high": _short(max(values_)),
+            }
+        )
+    return points
+
+
+def _short(value: float) -> float:
+    """Six digits: more cannot be seen, and a page of many runs stays small."""
+    return float(f"{value:.6g}")

@@ -1,0 +1,211 @@
+"""From what a user names (runs, run folders, a sweep's folder) to the records that a report is made of."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from filelock import FileLock, Timeout
+
+from unskew.errors import InputError
+from unskew.log import read_folder
+from unskew.spec import Spec
+
+if TYPE_CHECKING:
+    from unskew.data.partition import Partition
+    from unskew.run import Run
+
+    Named: TypeAlias = Run | str | Path
+    Runs: TypeAlias = Named | Sequence[Named]
+
+ACCURACY = "global_test_accuracy"
+DIRECTIONS = ("down", "up", "peer")
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """One run as a report sees it, whatever state it is in. ``name`` is its folder, or its place in a list."""
+
+    name: str
+    path: Path | None
+    spec: Spec
+    data: dict[str, Any]
+    lines: Sequence[dict[str, Any]]
+    result: dict[str, Any]
+    status: str  # done, failed, running, or interrupted: said to be running, but nobody holds its lock
+    held: Partition | None = field(default=None, repr=False)
+
+    @cached_property
+    def judged(self) -> list[dict[str, Any]]:
+        """The rounds in which the global model was judged on the global test set."""
+        return [line for line in self.lines if number(line.get(ACCURACY)) is not None]
+
+    @property
+    def round(self) -> int:
+        """How many rounds were played."""
+        return int(self.lines[-1]["round"]) if self.lines else 0
+
+    @property
+    def final(self) -> dict[str, Any]:
+        """The last round that was judged."""
+        return self.judged[-1]
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """The first of the rounds with the highest accuracy."""
+        return max(self.judged, key=lambda line: float(line[ACCURACY]))
+
+    def total(self, name: str) -> float:
+        """A cost, added up over the rounds."""
+        return sum(number(line.get(name)) or 0 for line in self.lines)
+
+    @property
+    def bytes_moved(self) -> float:
+        return sum(moved(line) for line in self.lines)
+
+    def bytes_by_kind(self) -> Counter[tuple[str, str]]:
+        """(direction, kind) -> bytes, over all rounds."""
+        kinds: Counter[tuple[str, str]] = Counter()
+        for line in self.lines:
+            for direction in DIRECTIONS:
+                for kind, count in (line.get("bytes") or {}).get(direction, {}).items():
+                    kinds[direction, kind] += count
+        return kinds
+
+    def named(self, kind: str) -> list[tuple[int, list[int]]]:
+        """(round, clients) of the answers that were ``rejected`` or came ``late``."""
+        return [(int(line["round"]), list(line[kind])) for line in self.lines if line.get(kind)]
+
+    def first_round_at(self, target: float) -> int | None:
+        """The first round whose accuracy reaches the target."""
+        return next((int(line["round"]) for line in self.judged if line[ACCURACY] >= target), None)
+
+    @property
+    def discloses(self) -> tuple[str, ...]:
+        """What left a client beyond a model update; for a run that did not end, what its method declares."""
+        if "discloses" in self.result:
+            return tuple(self.result["discloses"])
+        from unskew.method import Method
+
+        try:
+            return Method.parse(self.spec.method).discloses
+        except InputError:  # a part of one's own that is not on this machine
+            return ()
+
+    @cached_property
+    def partition(self) -> Partition | None:
+        """Who held what; None where that was not kept or cannot be read any more."""
+        from unskew.data.partition import Partition
+
+        if self.held is not None or self.path is None:
+            return self.held
+        try:
+            return Partition.load(self.path / "partition.npz")
+        except InputError:
+            return None  # the numbers stand without the picture
+
+
+def gather(runs: Runs) -> list[Record]:
+    """The records of runs, run folders, or folders with run folders at any depth; each folder once."""
+    named = listed(runs)
+    if not named:
+        raise InputError("there is nothing to report: name at least one run folder")
+    records: list[Record] = []
+    seen: set[Path] = set()
+    for item in named:
+        if not isinstance(item, (str, Path)):
+            if item.path is None:
+                records.append(record_of(item, f"run {len(records) + 1}, in memory"))
+                continue
+            item = item.path
+        for folder in run_folders(Path(item)):
+            if folder.resolve() not in seen:
+                seen.add(folder.resolve())
+                records.append(_of_folder(folder))
+    return records
+
+
+def listed(runs: Runs) -> list[Named]:
+    """What was named, as a list, whether it was one thing or many."""
+    return list(runs) if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
+
+
+def run_folders(path: Path) -> list[Path]:
+    """The folder itself if it holds a run, else those below it that do, in order of their names."""
+    if not path.exists():
+        raise InputError(f"there is no run folder {path}")
+    if not path.is_dir():
+        raise InputError(f"{path} is a file; name the run folder, the one with spec.json in it")
+    found = [path] if (path / "spec.json").is_file() else sorted(_below(path), key=_naturally)
+    if not found:
+        raise InputError(f"{path} is not a run folder and holds none: there is no spec.json in or below it")
+    return found
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for inner in folder.iterdir():
+        if inner.is_dir() and not inner.name.startswith("."):
+            if (inner / "spec.json").is_file():
+                yield inner
+            else:
+                yield from _below(inner)
+
+
+def _naturally(path: Path) -> list[tuple[int, str]]:
+    """Sort seed-2 before seed-10."""
+    import re
+
+    return [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", str(path))]
+
+
+def record_of(run: Run, name: str = "this run") -> Record:
+    """A run that is at hand, as it stands."""
+    folder = run.folder
+    return Record(
+        name,
+        run.path,
+        run.spec,
+        folder.result.get("data", {}),
+        folder.lines,
+        folder.result,
+        folder.result.get("status", "interrupted"),
+        getattr(run, "partition", None),
+    )
+
+
+def _of_folder(path: Path) -> Record:
+    folder, spec, data = read_folder(path)
+    status = folder.result.get("status", "running")
+    if status == "running" and not _alive(path):
+        status = "interrupted"
+    return Record(str(path), path, spec, data, folder.lines, folder.result, status)
+
+
+def _alive(path: Path) -> bool:
+    """Whether a process holds the folder: a kill, however hard, lets go of the lock."""
+    lock = FileLock(path / "lock", timeout=0)
+    if not Path(lock.lock_file).is_file():
+        return False
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    except OSError:
+        return False  # a read-only copy: nobody can be writing here
+    lock.release()
+    return False
+
+
+def moved(line: dict[str, Any]) -> float:
+    """All bytes of a round: down, up and between clients."""
+    return sum(number(line.get(f"bytes_{direction}")) or 0 for direction in DIRECTIONS)
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or None: a diverged model logs NaN."""
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else None

@@ -1,0 +1,222 @@
+"""Which runs are the same thing under another seed, and which may be compared at all.
+
+A *problem* is the data and how it was dealt: accuracies of different problems are never ranked together. Within
+it a *group* is everything but the seed: one line of the leaderboard.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from unskew.errors import InputError, unknown
+from unskew.report.results.gather import Record
+from unskew.spec import Spec
+
+WATCHING = frozenset({"seed", "checkpoint", "data_folder", "target", "measure", "evaluate_clients"})
+"""Settings that do not change the model: the seed makes another sample of it, the others only look or save."""
+
+DATA = (
+    *("dataset", "label", "client", "partition", "clients", "fraction", "samples_per_client"),
+    *("min_samples", "emd", "partition_seed"),
+)
+"""Settings that make the problem."""
+
+BARE = frozenset({"dataset", "partition", "model", "method"})
+"""Settings whose values say what they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in the seed alone. ``counted`` are those whose numbers enter, one a seed.
+
+    They are the runs that are done; where none is, those that were judged at all, and ``complete`` is False.
+    """
+
+    label: str
+    method: str
+    settings: Mapping[str, Any]
+    runs: tuple[Record, ...]
+    counted: tuple[Record, ...]
+    complete: bool
+    bound: bool
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return tuple(record.spec.seed for record in self.counted)
+
+    def rest(self) -> dict[str, Any]:
+        """What is left of the settings when the data and the method are taken away."""
+        return {k: v for k, v in self.settings.items() if k not in DATA and k != "method"}
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Groups on the same data, dealt in the same way."""
+
+    name: str
+    groups: tuple[Group, ...]
+
+    @property
+    def judged(self) -> tuple[Group, ...]:
+        """The groups that have a number to show."""
+        return tuple(group for group in self.groups if group.counted)
+
+    def first_record(self) -> Record:
+        return min((r for g in self.judged for r in g.counted), key=lambda r: r.spec.seed)
+
+
+def problems(records: Sequence[Record]) -> list[Problem]:
+    """Sort runs into problems and groups, in the order in which they come."""
+    if not any(record.judged for record in records):
+        which = records[0].name if len(records) == 1 else f"the {len(records)} runs"
+        raise InputError(
+            f"nothing has been evaluated yet in {which}; wait for the first evaluation, or resume what stopped"
+        )
+    settings = [_settings(record) for record in records]
+    _split_by_data(records, settings)
+    nested: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for at, chosen in enumerate(settings):
+        nested[_key(chosen, DATA)][_key(chosen)].append(at)
+    shown = _told_apart([[settings[members[0]] for members in groups.values()] for groups in nested.values()])
+    found = []
+    for groups in nested.values():
+        made = tuple(
+            _group([records[at] for at in members], settings[members[0]], shown)
+            for members in groups.values()
+        )
+        found.append(Problem(_problem_name(made[0]), made))
+    return [problem for problem in found if problem.judged]
+
+
+def baseline_method(found: Sequence[Problem], asked: str | None) -> str | None:
+    """The baseline's method, as it is called in the runs; None: each problem's own choice."""
+    if asked is None:
+        return None
+    wanted = canonical(asked)
+    names = {group.method for problem in found for group in problem.judged}
+    for group in (group for problem in found for group in problem.judged):
+        if wanted == canonical(group.method) or asked == group.label:
+            return group.method
+    raise unknown("baseline among these runs called", asked, names)
+
+
+def baseline_of(problem: Problem, group: Group, method: str | None) -> Group | None:
+    """What a group is compared with: the baseline method with the group's other settings, else its first.
+
+    Without a named method: fedavg where there is one, else the first that is no upper bound. Where there is
+    one method only, what was tried first stands for all.
+    """
+    main = main_baseline(problem, method)
+    if main is None or len({canonical(g.method) for g in problem.judged}) == 1:
+        return main
+    same = [g for g in problem.judged if canonical(g.method) == canonical(main.method)]
+    if group in same:
+        return group
+    return next((g for g in same if g.rest() == group.rest()), main)
+
+
+def main_baseline(problem: Problem, method: str | None) -> Group | None:
+    """The problem's first group of the baseline method."""
+    judged = problem.judged
+    if method is None:
+        own = next((g for g in judged if canonical(g.method) == "fedavg"), None)
+        return own or next((g for g in judged if not g.bound), judged[0])
+    return next((g for g in judged if canonical(g.method) == canonical(method)), None)
+
+
+def canonical(method: str) -> str:
+    """One spelling for a method: fedprox(0.01) is fedprox(mu=0.01). Unknown ones stay as written."""
+    from unskew.method import Method
+
+    if ":" in method:
+        return method  # reading somebody's numbers must not import their code
+    try:
+        return str(Method.parse(method))
+    except InputError:
+        return method
+
+
+def repeats(group: Group) -> Iterable[tuple[Record, Record]]:
+    """(run, the counted run that it repeats): the same settings and seed in another folder."""
+    first = {record.spec.seed: record for record in group.counted}
+    for record in group.runs:
+        counted = first.get(record.spec.seed)
+        if counted is not None and counted is not record:
+            yield record, counted
+
+
+def _settings(record: Record) -> dict[str, Any]:
+    chosen = {k: v for k, v in record.spec.as_dict().items() if k not in WATCHING}
+    chosen["clients"] = record.data.get("clients", chosen["clients"])  # so that a default equals its value
+    if record.data.get("given"):
+        chosen["dataset"] = record.data.get("name", chosen["dataset"])
+    return chosen
+
+
+def _split_by_data(records: Sequence[Record], settings: list[dict[str, Any]]) -> None:
+    """Where the same settings and seed met different data, the data is part of the problem."""
+    content: dict[tuple[str, int], set[str]] = defaultdict(set)
+    places: dict[str, list[int]] = defaultdict(list)
+    for at, (record, chosen) in enumerate(zip(records, settings, strict=True)):
+        content[_key(chosen), record.spec.seed].add(record.data.get("sha256", ""))
+        places[_key(chosen, DATA)].append(at)
+    mixed = {key for (key, _), hashes in content.items() if len(hashes) > 1}
+    for members in places.values():
+        if any(_key(settings[at]) in mixed for at in members):
+            for at in members:
+                settings[at]["dataset"] += f" ({records[at].data.get('sha256', '')[:6]})"
+
+
+def _key(chosen: Mapping[str, Any], names: Iterable[str] | None = None) -> str:
+    kept = {k: chosen[k] for k in (names or chosen)}
+    if "method" in kept:
+        kept["method"] = canonical(kept["method"])
+    return json.dumps(kept, sort_keys=True)
+
+
+def _told_apart(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
+    """The settings beside the method that differ within some problem: what a label must say."""
+    names = [f.name for f in fields(Spec) if f.name not in WATCHING and f.name not in (*DATA, "method")]
+    return [n for n in names if any(len({json.dumps(s[n]) for s in table}) > 1 for table in tables)]
+
+
+def _group(runs: list[Record], chosen: Mapping[str, Any], shown: Sequence[str]) -> Group:
+    done = [record for record in runs if record.status == "done" and record.judged]
+    by_seed: dict[int, Record] = {}
+    for record in sorted(done or [r for r in runs if r.judged], key=lambda r: -r.round):
+        by_seed.setdefault(record.spec.seed, record)
+    method = runs[0].spec.method
+    return Group(
+        # a setting that is off by default (drop=0) is said only where it is on
+        label=" · ".join([method, *(_said(n, chosen[n]) for n in shown if chosen[n] or _default(n))]),
+        method=method,
+        settings=chosen,
+        runs=tuple(sorted(runs, key=lambda r: r.spec.seed)),
+        counted=tuple(by_seed[seed] for seed in sorted(by_seed)),
+        complete=bool(done),
+        bound="pooled" in canonical(method).split("+"),
+    )
+
+
+def _problem_name(group: Group) -> str:
+    chosen, record = group.settings, group.runs[0]
+    dataset = str(chosen["dataset"])
+    if not record.data.get("given") and "/" in dataset:
+        dataset = dataset.rstrip("/").rsplit("/", 1)[-1]
+    words = [dataset, str(chosen["partition"]), f"{chosen['clients'] or 'all'} clients"]
+    rest = [n for n in DATA[4:] if n != "clients" and chosen[n] != _default(n)]
+    return " · ".join(words + [_said(name, chosen[name]) for name in rest])
+
+
+def _default(name: str) -> Any:
+    return next(f.default for f in fields(Spec) if f.name == name)
+
+
+def _said(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        value = f"{value:g}"
+    return str(value) if name in BARE else f"{name}={'default' if value is None else value}"

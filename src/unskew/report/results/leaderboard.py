@@ -1,0 +1,160 @@
+"""The leaderboard of a problem: every group's accuracy, its difference to the baseline, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from unskew.report.results.gather import ACCURACY
+from unskew.report.results.groups import Group, Problem, baseline_of, main_baseline
+from unskew.report.results.statistics import Difference, Estimate, estimate, holm, paired
+
+
+@dataclass(frozen=True)
+class Reached:
+    """When a target accuracy was first reached: the mean round over the seeds that did reach it."""
+
+    target: float
+    rounds: float | None
+    seeds: int
+    of: int
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One group in numbers. Accuracies are global test accuracies of the global model, as shares of 1.
+
+    ``final`` is that of the last judged round, ``best`` the highest of any judged round, seed by seed;
+    ``difference`` is that of the finals. Costs are totals of a run, averaged over the seeds.
+    """
+
+    group: Group
+    final: Estimate
+    best: Estimate
+    final_rounds: tuple[int, ...]
+    best_rounds: tuple[int, ...]
+    baseline: Group | None
+    difference: Difference | None
+    p_holm: float | None
+    reached: tuple[Reached, ...]
+    bytes: Estimate
+    sample_steps: Estimate
+    wall_s: Estimate
+    asked: float
+    answered: float
+    rejected: float
+    late: float
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.baseline is self.group
+
+    @property
+    def silent(self) -> float:
+        """Clients that were asked and whose work never entered the model, rejected answers aside."""
+        return max(0.0, self.asked - self.answered - self.rejected)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values under names that say what they are."""
+        d = self.difference
+        return {
+            "label": self.group.label,
+            "method": self.group.method,
+            "complete": self.group.complete,
+            "upper_bound": self.group.bound,
+            "seeds": list(self.group.seeds),
+            **_flat("final_accuracy", self.final),
+            "final_rounds": list(self.final_rounds),
+            **_flat("best_accuracy", self.best),
+            "best_rounds": list(self.best_rounds),
+            "baseline": self.baseline.label if self.baseline else None,
+            "difference_mean": d.mean if d else None,
+            "difference_interval95": d.half if d else None,
+            "difference_seeds": list(d.seeds) if d else [],
+            "p": d.p if d else None,
+            "p_holm": self.p_holm,
+            "no_p_because": d.why if d else "",
+            "rounds_to_target": {
+                f"{r.target:.4g}": {"rounds": r.rounds, "seeds": r.seeds} for r in self.reached
+            },
+            "bytes_mean": self.bytes.mean,
+            "sample_steps_mean": self.sample_steps.mean,
+            "wall_s_mean": self.wall_s.mean,
+            "asked_mean": self.asked,
+            "answered_mean": self.answered,
+            "rejected_mean": self.rejected,
+            "late_mean": self.late,
+        }
+
+
+def leaderboard(problem: Problem, baseline: str | None = None) -> list[Row]:
+    """One row a group, the highest mean final accuracy first; what is not done comes after what is."""
+    main = main_baseline(problem, baseline)
+    goals = targets(problem, main)
+    rows = [_row(problem, group, baseline, goals) for group in problem.judged]
+    # the bound is no method that was tried: its test is not one of those that chance had to pass
+    compared = [row.difference.p if row.difference and not row.group.bound else None for row in rows]
+    rows = [replace(row, p_holm=p) for row, p in zip(rows, holm(compared), strict=True)]
+    return sorted(rows, key=lambda row: (not row.group.complete, -row.final.mean, row.group.label))
+
+
+def targets(problem: Problem, main: Group | None) -> list[float]:
+    """The accuracies that the runs were asked to watch for; where none was, what the baseline ended at."""
+    asked = sorted({t for g in problem.judged for r in g.counted for t in r.spec.target})
+    if asked or main is None or len(problem.judged) < 2:
+        return asked
+    return [estimate([record.final[ACCURACY] for record in main.counted]).mean]
+
+
+def _row(problem: Problem, group: Group, baseline: str | None, goals: Sequence[float]) -> Row:
+    runs = group.counted
+    base = baseline_of(problem, group, baseline)
+    difference = _compared(group, base) if base is not None and base is not group else None
+
+    def mean(name: str) -> float:
+        return estimate([record.total(name) for record in runs]).mean
+
+    def met(kind: str) -> float:
+        return estimate([sum(len(who) for _, who in record.named(kind)) for record in runs]).mean
+
+    return Row(
+        group=group,
+        final=estimate([record.final[ACCURACY] for record in runs]),
+        best=estimate([record.best[ACCURACY] for record in runs]),
+        final_rounds=tuple(int(record.final["round"]) for record in runs),
+        best_rounds=tuple(int(record.best["round"]) for record in runs),
+        baseline=base,
+        difference=difference,
+        p_holm=None,
+        reached=tuple(_reached(group, goal) for goal in goals),
+        bytes=estimate([record.bytes_moved for record in runs]),
+        sample_steps=estimate([record.total("sample_steps") for record in runs]),
+        wall_s=estimate([record.total("wall_s") for record in runs]),
+        asked=mean("asked"),
+        answered=mean("answered"),
+        rejected=met("rejected"),
+        late=met("late"),
+    )
+
+
+def _compared(group: Group, base: Group) -> Difference:
+    """What is done against what is done: a run that stopped early would be judged by other rounds."""
+    if not (group.complete and base.complete):
+        who = "it has" if base.complete else "its baseline has"
+        return Difference(None, None, None, (), f"{who} not finished")
+    return paired(_finals(group), _finals(base))
+
+
+def _finals(group: Group) -> dict[int, float]:
+    return {record.spec.seed: record.final[ACCURACY] for record in group.counted}
+
+
+def _reached(group: Group, target: float) -> Reached:
+    rounds = [record.first_round_at(target) for record in group.counted]
+    there = [r for r in rounds if r is not None]
+    return Reached(target, estimate(there).mean if there else None, len(there), len(rounds))
+
+
+def _flat(name: str, of: Estimate) -> dict[str, float | None]:
+    return {f"{name}_mean": of.mean, f"{name}_sd": of.sd, f"{name}_interval95": of.half}

@@ -1,0 +1,268 @@
+"""Pieces of a report's page that only runs need: the leaderboard, the matrix of problems, notices, recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from unskew.report.results import words
+from unskew.report.results.groups import Problem
+from unskew.report.results.leaderboard import Row
+from unskew.report.results.look import Style
+from unskew.report.results.repeat import Recipe
+from unskew.report.results.statistics import Estimate
+from unskew.report.theme import BLUE, INK, MUTED, RED, RULE
+
+
+@dataclass(frozen=True)
+class Markup:
+    """Finished HTML."""
+
+    text: str
+
+    def html(self, at: int) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Title:
+    """A heading that can be linked to; ``level`` 2 or 3."""
+
+    text: str
+    name: str
+    level: int = 2
+
+    def html(self, at: int) -> str:
+        return f'<h{self.level} id="{self.name}">{escape(self.text)}</h{self.level}>'
+
+
+def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Markup:
+    """Every group with what it reached, how sure that is and what it cost; the best final stands out."""
+    seeds = max(row.final.n for row in rows)
+    caption = "Global test accuracy of the global model, in percent" + (
+        ": the mean over seeds ± half its 95% interval, and the standard deviation (sd) below"
+        if seeds > 1
+        else "; with one seed there is no interval"
+    )
+    columns = _columns(rows, looks)
+    head = "".join(f"<th{_kind(kind)} scope=col>{escape(title)}" for title, kind, _ in columns)
+    body = "".join(
+        f"<tr{_kind('bound' if row.group.bound else '')}>"
+        + "".join(f"<td{_kind(kind)}>{cell(row)}" for _, kind, cell in columns)
+        for row in rows
+    )
+    return Markup(
+        f"<div class=wide><table class=leaderboard><caption>{caption}</caption>"
+        f"<thead><tr>{head}</thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+Column = tuple[str, str, Callable[[Row], str]]
+"""Title, kind (the style class) and the HTML of a row's cell."""
+
+
+def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
+    """What there is to say about these rows; a column in which nothing differs from nothing is left out."""
+    winner = words.contenders(rows)[0]
+    low = min(min(row.final.within[0], *row.final.values) for row in rows)
+    high = max(max(row.final.within[1], *row.final.values) for row in rows)
+    alone = len(rows) == 1
+    columns: list[Column] = [
+        ("method", "who", lambda row: _name(row, looks, alone)),
+        ("final, %", "number", lambda row: _estimate(row.final, bold=row is winner and not alone, sd=True)),
+    ]
+    if not alone or rows[0].final.n > 1:
+        columns.append(("seeds and 95% interval", "strip", lambda row: _strip(row, looks, low, high)))
+    columns.append(
+        (
+            "best, %",
+            "number",
+            lambda row: (
+                _estimate(row.best, sd=True) + f"<small>in round {words.span(row.best_rounds)}</small>"
+            ),
+        )
+    )
+    if any(row.difference for row in rows):
+        against = {row.baseline.label for row in rows if row.difference and row.baseline}
+        named = f"against {against.pop()}" if len(against) == 1 else "against its baseline"
+        columns += [(named, "number", _difference), ("p", "number", _chance)]
+    for at, reached in enumerate(rows[0].reached[:3]):
+        columns.append((f"rounds to {100 * reached.target:.4g}%", "number", _reached(at)))
+    columns += [
+        ("traffic", "number", lambda row: words.DASH if row.group.bound else words.size(row.bytes.mean)),
+        ("sample-steps", "number", lambda row: words.amount(row.sample_steps.mean)),
+        ("time", "number", lambda row: words.duration(row.wall_s.mean)),
+    ]
+    if any(words.faults(row) not in ("none", words.DASH) for row in rows):
+        columns.append(("faults", "", words.faults))
+    return columns
+
+
+def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, Style]) -> Markup:
+    """Final accuracy by method and problem, where there are several."""
+    labels = list(dict.fromkeys(row.group.label for _, rows in tables for row in rows))
+    head = "".join(
+        f'<th class=number scope=col><a href="#problem{at}">{escape(problem.name)}</a>'
+        for at, (problem, _) in enumerate(tables)
+    )
+    body = []
+    for label in labels:
+        cells = []
+        for _, rows in tables:
+            row = next((row for row in rows if row.group.label == label), None)
+            best = row is words.contenders(rows)[0]
+            cells.append(f"<td class=number>{_estimate(row.final, bold=best) if row else words.DASH}")
+        body.append(f"<tr><td class=who>{_swatch(looks[label])}{escape(label)}{''.join(cells)}")
+    return Markup(
+        "<div class=wide><table><caption>Final global test accuracy in percent, mean ± half the 95% interval; "
+        "in bold the best of each column that is no upper bound</caption>"
+        f"<thead><tr><th scope=col>method{head}</thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def notice(lines: Sequence[str], title: str) -> Markup:
+    """Something that must not be overlooked."""
+    items = "".join(f"<li>{escape(line)}" for line in lines)
+    return Markup(f"<div class=notice role=note><strong>{escape(title)}</strong><ul>{items}</ul></div>")
+
+
+def recipe(title: str, of: Recipe, *, opened: bool = False) -> Markup:
+    """An experiment file that can be copied, and what to do with it."""
+    notes = "".join(f"<p>{escape(note)}</p>" for note in of.notes)
+    return Markup(
+        f"<details class=fold{' open' if opened else ''}><summary>{escape(title)}</summary>{notes}"
+        f"<p class=quiet>experiment.toml</p><pre>{escape(of.toml)}</pre>"
+        f"<p class=quiet>then</p><pre>{escape(chr(10).join(of.commands))}</pre></details>"
+    )
+
+
+def folded(title: str, inner: str) -> Markup:
+    return Markup(f"<details class=fold><summary>{escape(title)}</summary>{inner}</details>")
+
+
+def contents(links: Sequence[tuple[str, str]]) -> Markup:
+    """Where to go on the page."""
+    items = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links)
+    return Markup(f"<nav aria-label=Contents>{items}</nav>")
+
+
+def _kind(name: str) -> str:
+    return f" class={name}" if name else ""
+
+
+def _name(row: Row, looks: Mapping[str, Style], alone: bool) -> str:
+    tags = []
+    if row.is_baseline and not row.group.bound and not alone:
+        tags.append("baseline")
+    if row.group.bound:
+        tags.append("upper bound")
+    if not row.group.complete:
+        tags.append("unfinished")
+    n = row.final.n
+    seeds = f"{n} seed{'' if n == 1 else 's'} · round {words.span(row.final_rounds)}"
+    marks = "".join(f"<span class=tag>{tag}</span>" for tag in tags)
+    return f"{_swatch(looks[row.group.label])}<b>{escape(row.group.label)}</b><small>{seeds}{marks}</small>"
+
+
+def _swatch(look: Style) -> str:
+    dash = ",".join(map(str, look.dash)) if look.dash[1] else "none"
+    return (
+        "<svg class=swatch width=22 height=10 aria-hidden=true><line x1=0 x2=22 y1=5 y2=5 "
+        f'stroke="{look.colour}" stroke-width=3 stroke-dasharray="{dash}" /></svg>'
+    )
+
+
+def _estimate(of: Estimate, *, bold: bool = False, sd: bool = False) -> str:
+    mean = f"<b>{words.plain(of.mean)}</b>" if bold else words.plain(of.mean)
+    around = f" <span class=around>± {words.plain(of.half)}</span>" if of.half is not None else ""
+    return mean + around + (f"<small>sd {words.plain(of.sd)}</small>" if sd and of.sd is not None else "")
+
+
+def _difference(row: Row) -> str:
+    apart = row.difference
+    if apart is None or apart.mean is None:
+        return _none(row)
+    around = f"± {words.plain(apart.half)}" if apart.half is not None else escape(apart.why)
+    tone = "up" if apart.mean > 0 else "down"
+    return f"<span class={tone}>{words.signed(apart.mean, 2)}</span><small class=why>{around}</small>"
+
+
+def _chance(row: Row) -> str:
+    apart = row.difference
+    if apart is None or apart.p is None:
+        return _none(row)
+    corrected = row.p_holm not in (None, apart.p)
+    return words.p_text(apart.p) + (f"<small>Holm {words.p_text(row.p_holm)}</small>" if corrected else "")
+
+
+def _none(row: Row) -> str:
+    """A dash that says on hovering why there is no number."""
+    if row.difference is not None:
+        why = row.difference.why
+    else:
+        why = "this is the baseline" if row.is_baseline else "the baseline was not run here"
+    return f'<span title="{escape(why)}">{words.DASH}</span>'
+
+
+def _reached(at: int) -> Callable[[Row], str]:
+    return lambda row: words.when_reached(row.reached[at])
+
+
+def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> str:
+    """Seeds as dots over the interval, all rows on one scale; the numbers stand beside it."""
+    width, pad = 130, 6
+
+    def x(value: float) -> str:
+        return f"{pad + (width - 2 * pad) * (value - low) / ((high - low) or 1):.1f}"
+
+    tone = looks[row.group.label].colour
+    a, b = row.final.within
+    dots = "".join(
+        f'<circle cx="{x(value)}" cy=10 r=3.5 fill="{tone}" fill-opacity=.45 />' for value in row.final.values
+    )
+    return (
+        f"<svg width={width} height=20 aria-hidden=true>"
+        f'<line x1={pad} x2={width - pad} y1=10 y2=10 stroke="{RULE}" />'
+        f'<line x1="{x(a)}" x2="{x(b)}" y1=10 y2=10 stroke="{tone}" stroke-width=2 />{dots}'
+        f'<line x1="{x(row.final.mean)}" x2="{x(row.final.mean)}" y1=3 y2=17 stroke="{tone}" stroke-width=3 />'
+        "</svg>"
+    )
+
+
+STYLE = f"""
+main {{ max-width: 1180px; }}
+header h1 {{ max-width: 42ch; }}
+header + p {{ font-size: 17px; max-width: 84ch; }}
+h3 {{ font-size: 16px; margin: 32px 0 4px; }}
+nav {{ margin: 20px 0 0; display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; }}
+caption {{ caption-side: bottom; text-align: left; color: {MUTED}; font-size: 13px; padding-top: 8px; }}
+th {{ vertical-align: bottom; }}
+small {{ display: block; color: {MUTED}; font-size: 12px; }}
+.leaderboard {{ font-size: 13.5px; }}
+.leaderboard th {{ font-size: 12.5px; }}
+.leaderboard th:not(:first-child) {{ max-width: 96px; white-space: normal; }}
+.strip {{ width: 130px; white-space: nowrap; }}
+.leaderboard th.strip {{ max-width: 130px; }}
+.around {{ color: {MUTED}; }}
+.up {{ color: #00694c; font-weight: 600; }} .down {{ color: {RED}; font-weight: 600; }}
+.bound td {{ background: #f6f8fa; }}
+td.who {{ position: relative; padding-left: 30px; }} .leaderboard td.who {{ min-width: 165px; }}
+.who small {{ white-space: nowrap; }} small.why {{ max-width: 130px; white-space: normal; margin-left: auto; }}
+.swatch {{ position: absolute; left: 0; top: 15px; }}
+.tag {{ margin-left: 8px; padding: 0 6px; border: 1px solid {RULE}; border-radius: 9px; font-size: 11px;
+  color: {MUTED}; white-space: nowrap; }}
+.notice {{ border-left: 4px solid {RED}; background: #fdf4ef; padding: 10px 16px; margin: 20px 0;
+  font-size: 14px; }}
+.notice ul {{ margin: 4px 0 0; padding-left: 20px; }}
+details {{ border-top: 1px solid {RULE}; padding: 8px 0; }}
+details > summary {{ cursor: pointer; }}
+details.fold > summary {{ color: {BLUE}; }}
+details:focus-within > summary:focus-visible, a:focus-visible {{ outline: 2px solid {BLUE}; outline-offset: 2px; }}
+.vega-embed details {{ border: 0; padding: 0; }}
+pre {{ background: #f6f8fa; border: 1px solid {RULE}; border-radius: 4px; padding: 10px 14px; overflow-x: auto;
+  font-size: 12.5px; line-height: 1.5; color: {INK}; margin: 4px 0 12px; }}
+@media print {{ pre {{ white-space: pre-wrap; }} nav, .strip {{ display: none; }} h3 {{ break-after: avoid; }}
+  .leaderboard, .leaderboard th {{ font-size: 10px; }} .leaderboard small {{ font-size: 9px; }}
+  .leaderboard td, .leaderboard th {{ padding-right: 6px; }} .leaderboard td.who {{ min-width: 120px; }} }}
+"""

@@ -1,0 +1,257 @@
+"""The report of runs as one HTML page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from unskew.report.page import Block, Figure, Paragraph, Table, save_page
+from unskew.report.results import words
+from unskew.report.results.comparison import Comparison
+from unskew.report.results.curves import learning_curves
+from unskew.report.results.data import class_names, data_section
+from unskew.report.results.gather import ACCURACY, Record
+from unskew.report.results.groups import Problem, repeats
+from unskew.report.results.leaderboard import Row
+from unskew.report.results.look import Style, styles
+from unskew.report.results.markup import (
+    STYLE,
+    Title,
+    contents,
+    folded,
+    leaderboard_table,
+    matrix,
+    notice,
+    recipe,
+)
+from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
+from unskew.report.results.repeat import alone, whole
+from unskew.report.theme import themed
+
+
+def save_report(compared: Comparison, path: Path, title: str | None = None) -> None:
+    """Write the page, whole or not at all."""
+    heading = title or compared.headline.title
+    save_page(path, heading, list(blocks(compared, title)), _about(compared), STYLE)
+
+
+def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
+    """What the page holds, in order."""
+    looks = styles([rows for _, rows in compared.tables])
+    lead = compared.headline.lead
+    yield Paragraph(f"{compared.headline.title}. {lead}" if title else lead)
+    if compared.unfinished:
+        n, of = len(compared.unfinished), len(compared.records)
+        yield notice(
+            [_unfinished(record) for record in compared.unfinished[:12]]
+            + ([f"and {n - 12} more, in the list of runs"] if n > 12 else []),
+            f"{n} of {of} run{'s' if of > 1 else ''} did not finish"
+            + (": the leaderboard counts what is done" if n < of else ": these are the numbers so far"),
+        )
+    several = len(compared.tables) > 1
+    yield contents(_links(compared))
+    if several:
+        yield Title("All settings", "all")
+        yield matrix(compared.tables, looks)
+    for at, (problem, rows) in enumerate(compared.tables):
+        if several:
+            yield Title(problem.name, f"problem{at}")
+            yield Paragraph(words.problem_line(rows))
+        yield from _problem(problem, rows, looks, f"-{at}" if several else "", 3 if several else 2)
+    yield Title("What leaves a client", "disclosure")
+    yield from _disclosure(compared)
+    yield Title("All runs", "runs")
+    yield from _runs(compared)
+    yield Title("Repeat it", "repeat")
+    yield from _recipes(compared)
+    yield Title("How to read the numbers", "reading")
+    yield from (Paragraph(text, quiet=True) for text in READING)
+
+
+READING = (
+    "Accuracy is the global test accuracy: the share of the data set's own test samples that the global model "
+    "gets right. Final is that of the last round that was evaluated; best is the highest of any evaluated round, "
+    "seed by seed, and so was chosen on the test set: compare methods by the final.",
+    "± is half the 95% interval of the mean by Student's t over seeds; sd is the standard deviation over seeds "
+    "(n − 1). With one seed there is neither.",
+    "The difference to the baseline is paired: the same seed means the same split of the data, so both are "
+    "compared seed by seed, over the seeds they share. p is the two-sided paired t-test; with fewer than two "
+    "common seeds there is none. Where several methods are compared, Holm's correction is given beside it.",
+    "Rounds to a target: the first evaluated round that reaches it, the mean over the seeds that do. Where the "
+    "runs were not asked for a target, it is what the baseline's final accuracy is on average.",
+    "Traffic counts bytes to clients, from clients and between clients; of the upper bound it is not shown, since "
+    "there the data itself has moved. Sample-steps are samples times passes, over all clients. Bands in curves "
+    "reach from the lowest to the highest seed.",
+)
+
+
+def _links(compared: Comparison) -> list[tuple[str, str]]:
+    if len(compared.tables) > 1:
+        first = [("all", "All settings")]
+        first += [(f"problem{at}", problem.name) for at, (problem, _) in enumerate(compared.tables)]
+    else:
+        first = [("leaderboard", "Leaderboard"), ("curves", "Learning curves"), ("classes", "By class")]
+        first += [("costs", "Costs"), ("faults", "Faults"), ("data", "Data")]
+    return [*first, ("disclosure", "Disclosure"), ("runs", "All runs"), ("repeat", "Repeat it")]
+
+
+def _problem(
+    problem: Problem, rows: Sequence[Row], looks: Mapping[str, Style], tail: str, level: int
+) -> Iterator[Block]:
+    yield Title("Leaderboard", f"leaderboard{tail}", level)
+    yield leaderboard_table(rows, looks)
+    yield Title("Learning curves", f"curves{tail}", level)
+    several = any(row.final.n > 1 for row in rows)
+    yield Figure(
+        themed(learning_curves(rows, looks)),
+        "Click a name in the legend to single it out, again to let it go."
+        + (
+            " Lines are means over seeds; bands reach from the lowest to the highest seed." if several else ""
+        ),
+        alt=f"Learning curves. {words.problem_line(rows)}",
+    )
+    heat = class_heat_map(rows, class_names(problem))
+    if heat is not None:
+        yield Title("Accuracy by class", f"classes{tail}", level)
+        yield Figure(
+            themed(heat), "Final global test accuracy by class, mean over seeds.", alt=_weakest(rows, problem)
+        )
+    bars = cost_bars([row for row in rows if not row.group.bound])
+    if bars is not None:
+        yield Title("What it cost, by kind", f"costs{tail}", level)
+        told = "; ".join(
+            f"{row.group.label} {words.size(row.bytes.mean)}" for row in rows if not row.group.bound
+        )
+        yield Figure(themed(bars), alt=f"Bytes of a run by kind: {told}")
+    yield Title("Faults", f"faults{tail}", level)
+    yield from _faults(rows)
+    yield Title("The data", f"data{tail}", level)
+    yield from data_section(problem)
+
+
+def _faults(rows: Sequence[Row]) -> Iterator[Block]:
+    if all(words.faults(row) in ("none", words.DASH) for row in rows):
+        yield Paragraph("Every client that was asked answered in time, and no answer was rejected.")
+        return
+    head = ["method", "asked", "answered", "of these late", "rejected as NaN or Inf", "never answered"]
+    table = [
+        [
+            row.group.label,
+            f"{row.asked:,.0f}",
+            f"{row.answered:,.0f} ({row.answered / max(1, row.asked):.0%})",
+            f"{row.late:,.0f}",
+            f"{row.rejected:,.0f}",
+            f"{row.silent:,.0f} ({row.silent / max(1, row.asked):.0%})",
+        ]
+        for row in rows
+    ]
+    yield Table(head, table, frozenset(head[1:]))
+    yield Paragraph("Clients, added up over a run's rounds; mean over seeds.", quiet=True)
+    named = [
+        f"<li>{escape(row.group.label)}, seed {record.spec.seed}: {escape(_clients(record.named('rejected')))}"
+        for row in rows
+        for record in row.group.counted
+        if record.named("rejected")
+    ]
+    if named:
+        yield folded("Whose answers were rejected", f"<ul>{''.join(named)}</ul>")
+
+
+def _clients(named: Sequence[tuple[int, list[int]]]) -> str:
+    said = [f"round {round}: {', '.join(map(str, who))}" for round, who in named[:20]]
+    return "; ".join(said) + (f"; and in {len(named) - 20} more rounds" if len(named) > 20 else "")
+
+
+def _weakest(rows: Sequence[Row], problem: Problem) -> str:
+    names = class_names(problem)
+    said = []
+    for row in rows:
+        known = [(v, at) for at, v in enumerate(class_accuracies(row)) if v is not None]
+        if known:
+            value, at = min(known)
+            said.append(f"{row.group.label} is weakest on {names[at] if names else at} with {value:.0%}")
+    return "Accuracy by class: " + "; ".join(said)
+
+
+def _disclosure(compared: Comparison) -> Iterator[Block]:
+    methods = {
+        row.group.method: row.group.counted[0].discloses for _, rows in compared.tables for row in rows
+    }
+    table = [[method, "; ".join(what) or "nothing more"] for method, what in methods.items()]
+    yield Table(["method", "beyond a model update"], table)
+
+
+def _runs(compared: Comparison) -> Iterator[Block]:
+    several = len(compared.tables) > 1
+    head = ["method", "seed", "status", "rounds", "final, %", "best, %", "time", "folder"]
+    table = []
+    for problem, rows in compared.tables:
+        order = [row.group for row in rows] + [g for g in problem.groups if not g.counted]
+        for group in order:
+            again = dict(repeats(group))
+            for record in group.runs:
+                state = record.status
+                if record in again:
+                    state += f", repeats {again[record].name}{_same(record, again[record])}"
+                final = words.plain(record.final[ACCURACY]) if record.judged else words.DASH
+                best = (
+                    f"{words.plain(record.best[ACCURACY])} (round {record.best['round']})"
+                    if record.judged
+                    else words.DASH
+                )
+                cells = [group.label, str(record.spec.seed), state, f"{record.round} of {record.spec.rounds}"]
+                cells += [final, best, words.duration(record.total("wall_s")), record.name]
+                table.append(([problem.name] if several else []) + cells)
+    listed = Table(
+        (["data"] if several else []) + head,
+        table,
+        frozenset({"seed", "rounds", "final, %", "best, %", "time"}),
+    )
+    yield listed if len(table) <= 24 else folded(f"{len(table)} runs", listed.html(0))
+
+
+def _same(record: Record, counted: Record) -> str:
+    if record.status != "done" or counted.status != "done":
+        return ""
+    return "" if record.final[ACCURACY] == counted.final[ACCURACY] else ", with other numbers"
+
+
+def _recipes(compared: Comparison) -> Iterator[Block]:
+    groups = [group for problem, _ in compared.tables for group in problem.groups]
+    everything = whole(groups) if len(groups) > 1 else None
+    if everything is not None:
+        yield recipe("All runs in one sweep", everything, opened=True)
+    for problem, rows in compared.tables:
+        tail = f" on {problem.name}" if len(compared.tables) > 1 else ""
+        for row in rows:
+            yield recipe(f"{row.group.label}{tail}", alone(row.group), opened=len(groups) == 1)
+
+
+def _unfinished(record: Record) -> str:
+    who = f"{record.spec.method}, seed {record.spec.seed}"
+    at = f"after round {record.round} of {record.spec.rounds}"
+    if record.judged:
+        at += f", last accuracy {record.final[ACCURACY]:.1%} (round {record.final['round']})"
+    match record.status:
+        case "failed":
+            return f"{who}: failed {at}: {record.result.get('error', 'for a reason that was not kept')}"
+        case "running":
+            return f"{who}: still running, {at}"
+        case _:
+            hint = f"; go on with: unskew resume {shlex.quote(str(record.path))}" if record.path else ""
+            return f"{who}: interrupted {at}{hint}"
+
+
+def _about(compared: Comparison) -> str:
+    found = compared.tables
+    which = found[0][0].name if len(found) == 1 else f"{len(found)} settings of the data"
+    methods = len({row.group.label for _, rows in found for row in rows})
+    n = len(compared.records)
+    seeds = len({record.spec.seed for record in compared.records})
+    told = [f"{n} run{'s' if n > 1 else ''}"]
+    if methods > 1:
+        told.append(f"{methods} methods or settings")
+    told.append(f"{seeds} seed{'s' if seeds > 1 else ''}")
+    return " · ".join([which, *told])

@@ -1,0 +1,163 @@
+"""Pictures that stand still: final accuracies with intervals, accuracy by class, bytes by kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from unskew.report.results.curves import WIDTH, Picture
+from unskew.report.results.gather import number
+from unskew.report.results.leaderboard import Row
+from unskew.report.results.look import Style, colour
+from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ORANGE, PINK, RED, SKY
+
+MOST_NUMBERS = 24  # classes whose cell still has room for its number
+
+
+def final_intervals(
+    rows: Sequence[Row], looks: Mapping[str, Style], title: str, *, width: int, height: int
+) -> Picture:
+    """Final accuracies: a dot a seed, the mean, and the 95% interval; the leaderboard as a picture."""
+    labels = [row.group.label for row in rows]
+    ends = [
+        {
+            "label": row.group.label,
+            "mean": row.final.mean,
+            "low": row.final.within[0],
+            "high": row.final.within[1],
+            "text": f"{100 * row.final.mean:.1f}"
+            + (f" ± {100 * row.final.half:.1f}" if row.final.half is not None else ""),
+        }
+        for row in rows
+    ]
+    seeds = [{"label": row.group.label, "mean": value} for row in rows for value in row.final.values]
+    y = (
+        alt.Y("label:N")
+        .scale(domain=labels)
+        .axis(title=None, domain=False, ticks=False, labelLimit=170, minExtent=170, maxExtent=170)
+    )
+    x = alt.X("mean:Q").scale(zero=False, nice=True, padding=18)
+    axis = alt.Axis(title="final global test accuracy", format="%", tickCount=5, domain=False)
+    base = alt.Chart(alt.InlineData(values=ends)).encode(y=y, color=colour(labels, looks).legend(None))
+    layers = [
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q").axis(axis), x2="high:Q"),
+        alt.Chart(alt.InlineData(values=seeds))
+        .mark_circle(opacity=0.4, size=26)
+        .encode(x=x.axis(axis), y=y, color=colour(labels, looks).legend(None)),
+        base.mark_point(filled=True, size=80, opacity=1).encode(x=x.axis(axis)),
+        base.mark_text(align="center", dy=-13, fontSize=10, color=INK).encode(
+            color=alt.value(INK), x=x.axis(axis), text="text:N"
+        ),
+    ]
+    return alt.layer(*layers).properties(width=width, height=height, title=title)
+
+
+def class_heat_map(
+    rows: Sequence[Row], labels: Sequence[str] | None, *, width: int = WIDTH
+) -> Picture | None:
+    """Final accuracy by class, the mean over seeds; None where no run has it."""
+    cells: list[dict[str, Any]] = []
+    for row in rows:
+        for at, mean in enumerate(class_accuracies(row)):
+            if mean is not None:
+                name = labels[at] if labels is not None and at < len(labels) else str(at)
+                cells.append({"label": row.group.label, "at": at, "class": name, "accuracy": mean})
+    if not cells:
+        return None
+    classes = [c["class"] for c in {c["at"]: c for c in sorted(cells, key=lambda c: c["at"])}.values()]
+    room = width - 190
+    step = max(6.0, min(72.0, room / len(classes)))
+    long = max(len(c) for c in classes) * 6.5 > step
+    every = max(1, -(-len(classes) * 14 // room))
+    base = alt.Chart(alt.InlineData(values=cells)).encode(
+        x=alt.X("class:N")
+        .scale(domain=classes, paddingInner=0.04)
+        .axis(
+            title="class",
+            orient="top",
+            labelAngle=-40 if long else 0,
+            domain=False,
+            ticks=False,
+            values=classes[::every],
+        ),
+        y=alt.Y("label:N")
+        .scale(domain=[row.group.label for row in rows], paddingInner=0.06)
+        .axis(title=None, domain=False, ticks=False, labelLimit=180),
+        tooltip=["label:N", "class:N", alt.Tooltip("accuracy:Q", format=".1%")],
+    )
+    least = np.floor(10 * min(cell["accuracy"] for cell in cells)) / 10  # all the shades for what differs
+    least = min(float(least), 0.9)
+    layers = [
+        base.mark_rect().encode(
+            color=alt.Color("accuracy:Q")
+            .scale(domain=[least, 1], range=["#f4f7fa", *HEAT[:-1]], clamp=True)
+            .legend(title="accuracy", format="%", tickCount=3, gradientLength=90)
+        )
+    ]
+    if len(classes) <= MOST_NUMBERS:
+        layers.append(
+            base.mark_text(fontSize=11).encode(
+                text=alt.Text("accuracy:Q", format=".0%"),
+                color=alt.when(alt.datum.accuracy > least + 0.65 * (1 - least))
+                .then(alt.value("white"))
+                .otherwise(alt.value(INK)),
+            )
+        )
+    return alt.layer(*layers).properties(width=round(step * len(classes)), height=30 * len(rows))
+
+
+def class_accuracies(row: Row) -> list[float | None]:
+    """The mean over seeds of the last judged round's accuracy by class; None where no sample was."""
+    found = [record.final.get("per_class_accuracy") or [] for record in row.group.counted]
+    means: list[float | None] = []
+    for at in range(max(map(len, found), default=0)):
+        values = [number(f[at]) for f in found if at < len(f)]
+        known = [v for v in values if v is not None]
+        means.append(sum(known) / len(known) if known else None)
+    return means
+
+
+def cost_bars(rows: Sequence[Row], *, width: int = WIDTH) -> Picture | None:
+    """Bytes of a run by direction and kind, the mean over seeds; None where nothing was moved."""
+    words = {"down": "to clients", "up": "from clients", "peer": "between clients"}
+    bars: list[dict[str, Any]] = []
+    for row in rows:
+        kinds = sum((run.bytes_by_kind() for run in row.group.counted), Counter[tuple[str, str]]())
+        for (direction, kind), total in kinds.items():
+            mean = total / len(row.group.counted)
+            bars.append({"label": row.group.label, "kind": f"{kind} {words[direction]}", "bytes": mean})
+    if not bars:
+        return None
+    order = list(dict.fromkeys(b["kind"] for b in sorted(bars, key=_models_first)))
+    colours = (BLUE, SKY, ORANGE, GREEN, PINK, RED, MUTED, INK)
+    return (
+        alt.Chart(alt.InlineData(values=bars))
+        .mark_bar()
+        .encode(
+            y=alt.Y("label:N")
+            .scale(domain=[row.group.label for row in rows], padding=0.25)
+            .axis(title=None, domain=False, ticks=False, labelLimit=220),
+            x=alt.X("bytes:Q").axis(
+                title="bytes in a run, mean over seeds",
+                labelExpr="format(datum.value, '~s') + 'B'",
+                tickCount=6,
+                domain=False,
+            ),
+            color=alt.Color("kind:N")
+            .scale(domain=order, range=[colours[at % len(colours)] for at in range(len(order))])
+            .legend(title=None, orient="top", columns=4, labelLimit=240),
+            order=alt.Order("at:Q"),
+            tooltip=["label:N", "kind:N", alt.Tooltip("bytes:Q", format=",.0f")],
+        )
+        .transform_calculate(at=f"indexof({order!r}, datum.kind)")
+        .properties(width=width - 190, height=max(44, 30 * len(rows)))
+    )
+
+
+def _models_first(bar: Mapping[str, Any]) -> tuple[bool, bool, str]:
+    kind = str(bar["kind"])
+    return not kind.startswith("model"), "to clients" not in kind, kind

@@ -1,0 +1,93 @@
+"""What a few seeds can say: means with intervals, and differences on the seeds that two methods share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Mean over seeds; ``sd`` (n - 1) and ``half``, half the width of the 95% interval, need two of them."""
+
+    mean: float
+    sd: float | None
+    half: float | None
+    values: tuple[float, ...]
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The interval where there is one, else the values themselves."""
+        if self.half is None:
+            return min(self.values), max(self.values)
+        return self.mean - self.half, self.mean + self.half
+
+    @property
+    def within(self) -> tuple[float, float]:
+        """The interval as far as a share can lie in it: what is drawn of it."""
+        low, high = self.span
+        return max(0.0, low), min(1.0, high)
+
+
+def estimate(values: Sequence[float]) -> Estimate:
+    """Student's interval: mean +- t(n - 1, 97.5%) sd / sqrt(n)."""
+    n = len(values)
+    mean = float(np.mean(values))
+    if n < 2:
+        return Estimate(mean, None, None, tuple(values))
+    sd = float(np.std(values, ddof=1))
+    return Estimate(mean, sd, _quantile(n) * sd / math.sqrt(n), tuple(values))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Ours minus theirs on the seeds they share. Where there is no interval or p-value, ``why`` says why."""
+
+    mean: float | None
+    half: float | None
+    p: float | None
+    seeds: tuple[int, ...]
+    why: str = ""
+
+
+def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Difference:
+    """The paired t-test: a seed fixes the data's split and the cohorts, so the same seed is the same draw."""
+    seeds = tuple(sorted(ours.keys() & theirs.keys()))
+    if not seeds:
+        return Difference(None, None, None, (), "they share no seed")
+    apart = np.array([ours[s] - theirs[s] for s in seeds])
+    mean = float(apart.mean())
+    if len(seeds) < 2:
+        return Difference(mean, None, None, seeds, "they share one seed; a test needs two")
+    if np.ptp(apart) <= 1e-12:
+        return Difference(
+            mean, 0.0, None, seeds, "the difference is the same for every seed; nothing to test"
+        )
+    tested = stats.ttest_rel([ours[s] for s in seeds], [theirs[s] for s in seeds])
+    half = _quantile(len(seeds)) * float(apart.std(ddof=1)) / math.sqrt(len(seeds))
+    return Difference(mean, half, float(tested.pvalue), seeds)
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """Holm's correction of several p-values (1979); a missing one stays missing and is not counted."""
+    order = sorted((p, at) for at, p in enumerate(values) if p is not None)
+    corrected: list[float | None] = [None] * len(values)
+    least = 0.0
+    for rank, (p, at) in enumerate(order):
+        least = max(least, min(1.0, p * (len(order) - rank)))
+        corrected[at] = least
+    return corrected
+
+
+def _quantile(n: int) -> float:
+    return float(stats.t.ppf(0.5 + CONFIDENCE / 2, n - 1))

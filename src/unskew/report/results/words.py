@@ -1,0 +1,225 @@
+"""Numbers and findings in words: what won, by how much, over what, and how sure one may be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unskew.report.results.groups import Problem
+from unskew.report.results.leaderboard import Reached, Row
+from unskew.report.results.statistics import Estimate
+
+DASH = "–"
+SURE = 0.05
+
+
+@dataclass(frozen=True)
+class Headline:
+    """One line, and the sentences that back it."""
+
+    title: str
+    lead: str
+
+
+def headline(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
+    """What all problems together say."""
+    if len(found) == 1:
+        return _of_problem(found[0][1])
+    leaders = [(problem, contenders(rows)[0]) for problem, rows in found]
+    wins = Counter(leader.group.label for _, leader in leaders)
+    label, times = wins.most_common(1)[0]
+    if len({row.group.label for _, rows in found for row in rows if not row.group.bound}) == 1:
+        title = f"{label} in {len(found)} settings"
+    elif times == len(found):
+        title = f"{label} is best in {'both' if times == 2 else f'all {times}'} settings"
+    else:
+        title = f"{label} is best in {times} of {len(found)} settings"
+    told = [f"{problem.name}: {leader.group.label} at {percent(leader.final)}" for problem, leader in leaders]
+    if len(told) > 6:
+        told = [*told[:5], f"and {len(told) - 5} more below"]
+    return Headline(
+        title, f"Mean final global test accuracy of the best that is no upper bound. {'; '.join(told)}."
+    )
+
+
+def problem_line(rows: Sequence[Row]) -> str:
+    """The headline of one problem among several, in one sentence or two."""
+    said = _of_problem(rows)
+    return f"{said.title}. {said.lead}"
+
+
+def contenders(rows: Sequence[Row]) -> list[Row]:
+    """Who can win: methods, not the bound; finished ones if there are any. In the order of the leaderboard."""
+    methods = [row for row in rows if not row.group.bound] or list(rows)
+    return [row for row in methods if row.group.complete] or methods
+
+
+def _of_problem(rows: Sequence[Row]) -> Headline:
+    running = contenders(rows)
+    first = running[0]
+    so_far = "" if first.group.complete else " so far"
+    bound = next((row for row in rows if row.group.bound and row is not first), None)
+    above = f" The upper bound, {bound.group.label}, reaches {percent(bound.final)}." if bound else ""
+    if len(running) == 1:
+        return Headline(
+            f"{first.group.label} reaches {first.final.mean:.1%} global test accuracy{so_far}",
+            f"Final accuracy of the global model on the global test set: {percent(first.final)} "
+            f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}.{above}",
+        )
+    base = next((row for row in running if row.group is first.baseline), None)
+    if base is None or base is first:
+        other = running[1]
+        # measured from the other side: its difference is to the baseline, which is first here
+        apart = other.difference if base is first and other.baseline is first.group else None
+        gap = apart.mean if apart and apart.mean is not None else other.final.mean - first.final.mean
+        title = (
+            f"Nothing beats {first.group.label}{so_far}" if base else f"{first.group.label} is best{so_far}"
+        )
+        return Headline(
+            title,
+            f"Final global test accuracy {percent(first.final)} {_over(first)}; next comes "
+            f"{other.group.label} at {percent(other.final)}, {points(abs(gap))} "
+            f"{'below' if gap <= 0 else 'above on the seeds they share'}{_sure(other) if apart else ''}.{above}",
+        )
+    apart = first.difference
+    against = (
+        f"Final global test accuracy {percent(first.final)} {_over(first)}, against {percent(base.final)}."
+    )
+    if apart is None or apart.mean is None:
+        why = f" The difference is not tested: {apart.why}." if apart else ""
+        return Headline(f"{first.group.label} is best{so_far}", against + why + above)
+    if abs(apart.mean) < 1e-12:
+        return Headline(f"{first.group.label} and {base.group.label} are equal{so_far}", against + above)
+    if apart.mean < 0:
+        return Headline(
+            f"{first.group.label} has the highest mean, but not on the seeds it shares with {base.group.label}",
+            against + above,
+        )
+    gain = f"{base.group.label} by {points(apart.mean)}{so_far}"
+    if len(apart.seeds) == 1:
+        title = f"{first.group.label} is ahead of {gain} on one seed"
+    elif apart.p is not None and (first.p_holm or apart.p) >= SURE:
+        title = f"{first.group.label} is ahead of {gain}, which may be chance"
+    else:
+        title = f"{first.group.label} beats {gain}"
+    return Headline(title, f"{against} The difference is {points(apart.mean)}{_sure(first)}.{above}")
+
+
+def _sure(row: Row) -> str:
+    """How far a difference can be trusted."""
+    apart = row.difference
+    assert apart is not None
+    if apart.mean is None:
+        return f" (not tested: {apart.why})"
+    if apart.half is None:
+        return ", seen with one common seed only: run more seeds to know whether it is more than chance"
+    if apart.p is None:
+        return " for every seed"
+    low, high = apart.mean - apart.half, apart.mean + apart.half
+    seeds = f"{len(apart.seeds)} paired seeds"
+    chance = "more than chance explains" if (row.p_holm or 1) < SURE else "this may be chance"
+    corrected = (
+        f"; {p_value(row.p_holm, 'corrected ')} for the methods tried"
+        if row.p_holm is not None and row.p_holm > apart.p
+        else ""
+    )
+    return f" (95% interval {signed(low)} to {signed(high)} over {seeds}, {p_value(apart.p)}{corrected}): {chance}"
+
+
+def _over(row: Row) -> str:
+    n = row.final.n
+    rounds = _when(row.final_rounds)
+    return f"{rounds} with one seed" if n == 1 else f"{rounds}, mean of {n} seeds"
+
+
+def _when(rounds: Sequence[int]) -> str:
+    low, high = min(rounds), max(rounds)
+    return f"after round {low}" if low == high else f"after rounds {low} to {high}"
+
+
+def percent(of: Estimate) -> str:
+    """91.2% ± 0.9: the mean, and half the 95% interval where there is one."""
+    return f"{of.mean:.1%}" + (f" ± {100 * of.half:.1f}" if of.half is not None else "")
+
+
+def plain(share: float | None) -> str:
+    """91.23, in a table whose head says percent."""
+    return DASH if share is None else f"{100 * share:.2f}"
+
+
+def signed(share: float, digits: int = 1) -> str:
+    """+2.3 points, with a real minus sign."""
+    text = f"{100 * share:+.{digits}f}"
+    return text.replace("-", "−")
+
+
+def points(share: float) -> str:
+    text = f"{100 * share:.1f}"
+    return f"{text} point{'' if text == '1.0' else 's'}"
+
+
+def p_value(p: float | None, word: str = "") -> str:
+    """p = 0.013, or p < 0.001."""
+    return DASH if p is None else f"{word}p {p_text(p, '= ')}"
+
+
+def p_text(p: float | None, equals: str = "") -> str:
+    if p is None:
+        return DASH
+    return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}" if p < 0.1 else f"{equals}{p:.2f}"
+
+
+def size(count: float) -> str:
+    """3.0 MB, in powers of a thousand."""
+    return _scaled(count, ("B", "kB", "MB", "GB", "TB", "PB"), " ")
+
+
+def amount(count: float) -> str:
+    """14.1 k, 2.3 M."""
+    return f"{count:,.0f}" if count < 10_000 else _scaled(count, ("", "k", "M", "G", "T"), " ")
+
+
+def _scaled(count: float, units: Sequence[str], space: str) -> str:
+    at = 0
+    while count >= 999.5 and at < len(units) - 1:
+        count, at = count / 1000, at + 1
+    digits = 0 if at == 0 or count >= 100 else 1 if count >= 10 else 2
+    return f"{count:.{digits}f}{space}{units[at]}".rstrip()
+
+
+def duration(seconds: float) -> str:
+    if seconds < 0.95:
+        return f"{seconds:.2f} s"
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
+    minutes, left = divmod(round(seconds), 60)
+    return f"{minutes} min {left:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def span(rounds: Sequence[int]) -> str:
+    """20, or 17–20."""
+    low, high = min(rounds), max(rounds)
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def when_reached(reached: Reached) -> str:
+    """The mean round, and how many seeds got there if not all."""
+    if reached.rounds is None:
+        return "never"
+    text = f"{reached.rounds:.0f}" if reached.rounds % 1 < 0.05 else f"{reached.rounds:.1f}"
+    return text if reached.seeds == reached.of else f"{text} ({reached.seeds} of {reached.of} seeds)"
+
+
+def faults(row: Row) -> str:
+    """What went missing, in a few words."""
+    if not row.asked:
+        return DASH
+    said = []
+    if row.silent >= 0.5:
+        said.append(f"{row.silent / row.asked:.0%} silent")
+    if row.late >= 0.5:
+        said.append(f"{row.late / row.asked:.0%} late")
+    if row.rejected >= 0.5:
+        said.append(f"{row.rejected / row.asked:.0%} rejected")
+    return ", ".join(said) or "none"

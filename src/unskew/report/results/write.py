@@ -1,0 +1,91 @@
+"""From runs to a file in the format that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unskew.data.files import written_whole
+from unskew.errors import InputError, unknown
+from unskew.report.page import output
+from unskew.report.results.comparison import Comparison, compare
+from unskew.report.results.gather import listed
+
+if TYPE_CHECKING:
+    from unskew.report.results.gather import Runs
+
+SUFFIXES = {
+    "html": (".html", ".htm"),
+    "png": (".png",),
+    "svg": (".svg",),
+    "pdf": (".pdf",),
+    "csv": (".csv",),
+    "latex": (".tex",),
+}
+"""Every format with the endings its file may have, the usual one first."""
+
+
+def write_report(
+    runs: Runs,
+    path: str | Path | None = None,
+    *,
+    baseline: str | None = None,
+    format: str | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write the report of runs, run folders, or folders that hold run folders; returns the file.
+
+    The format is that of ``format`` or of the path's ending: html (the page), png, svg or pdf (the figure),
+    csv or latex (the leaderboard). ``baseline`` names the method that others are compared with: by default
+    fedavg, else the first. Without a path the file is report.html (.png, ...) in the folder if one is named,
+    else in the current one.
+    """
+    place, kind = target(runs, path, format)
+    save(compare(runs, baseline), place, kind, title)
+    return place
+
+
+def target(runs: Runs, path: str | Path | None, format: str | None) -> tuple[Path, str]:
+    """Where a report goes and in which format, refused before any work if that cannot be."""
+    if format is not None and format not in SUFFIXES:
+        raise unknown("format", format, SUFFIXES)
+    if path is None:
+        kind = format or "html"
+        return output(_folder(runs) / f"report{SUFFIXES[kind][0]}", "the report"), kind
+    suffix = Path(path).suffix.lower()
+    kind = format or next((k for k, endings in SUFFIXES.items() if suffix in endings), "")
+    if suffix not in SUFFIXES.get(kind, ()):
+        ending = f"ends in {suffix!r}" if suffix else "has no ending"
+        known = ", ".join(endings[0] for endings in SUFFIXES.values())
+        wanted = f"write {SUFFIXES[kind][0]} for {kind}" if kind else f"write one of {known}"
+        raise InputError(f"the report {Path(path).name!r} {ending}; {wanted}")
+    return output(path, "the report"), kind
+
+
+def save(compared: Comparison, place: Path, kind: str, title: str | None = None) -> None:
+    """Write one format, whole or not at all."""
+    if kind == "html":
+        from unskew.report.results.page import save_report
+
+        save_report(compared, place, title)
+    elif kind in ("png", "svg", "pdf"):
+        from unskew.report.drawing import save_chart
+        from unskew.report.results.figure import figure
+
+        save_chart(figure(compared), place, title or compared.headline.title)
+    else:
+        from unskew.report.results.tables import csv_text, latex_text
+
+        text = csv_text(compared) if kind == "csv" else latex_text(compared)
+        with written_whole(place) as draft:
+            draft.write_text(text, encoding="utf-8")
+
+
+def _folder(runs: Runs) -> Path:
+    """The one folder that was named, if it was one."""
+    named = listed(runs)
+    if len(named) == 1:
+        one = named[0] if isinstance(named[0], (str, Path)) else named[0].path
+        if one is not None and Path(one).is_dir():
+            return Path(one)
+    return Path()
