@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from unskew.types import Leg, Tree, Update, nbytes
 
 
@@ -25,18 +27,27 @@ class Costs:
 
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
         """A leg was asked for: its models, and what parts share, travel to the clients."""
-        clients = len(leg.clients)
-        self.asked.update(leg.clients.tolist())
         if leg.source == "server":
-            self.down["model"] += clients * self.model
-            for part, tree in shared.items():
-                if tree:
-                    self.down[part] += clients * nbytes(tree)
-        elif leg.source == "peer":
-            self.peer["model"] += clients * self.model
-        elif leg.source == "relay":
-            self.up["model"] += clients * self.model
-            self.down["model"] += clients * self.model
+            self.down["model"] += len(leg.clients) * self.model
+            self._sent_along(len(leg.clients), shared)
+        elif leg.source != "own":
+            handed = leg.carry is None or leg.carry.clients != leg.clients  # the others go on with their own
+            models = int(np.broadcast_to(handed, leg.clients.shape).sum()) * self.model
+            if leg.source == "peer":
+                self.peer["model"] += models
+            else:
+                self.up["model"] += models
+                self.down["model"] += models
+            strangers = len(set(leg.clients.tolist()) - self.asked)
+            # whoever was not asked before lacks what parts share, and the global model that they measure drift by
+            self.down["model"] += strangers * self.model * bool(shared)
+            self._sent_along(strangers, shared)
+        self.asked.update(leg.clients.tolist())
+
+    def _sent_along(self, clients: int, shared: Mapping[str, Tree]) -> None:
+        for part, tree in shared.items():
+            if tree and clients:
+                self.down[part] += clients * nbytes(tree)
 
     def received(self, leg: Leg, update: Update) -> None:
         """Clients answered: they trained, and where the leg says so their models and reports came up."""

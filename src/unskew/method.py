@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -61,7 +62,7 @@ class Method:
 
     @classmethod
     def of(cls, *parts: Part) -> Method:
-        """A method of these parts; slots not named keep uniform selection, plain rounds and FedAvg."""
+        """A method of these parts; slots not named take what a part implies, else uniform, plain and FedAvg."""
         slots: dict[str, list[Part]] = {slot: [] for slot in SLOTS}
         for part in parts:
             slots[part.slot].append(part)
@@ -76,7 +77,7 @@ class Method:
         if len(forward) > 1:
             raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
         chosen: dict[str, Any] = {s: p[0] if s in DECIDES else tuple(p) for s, p in slots.items() if p}
-        return cls(**chosen)
+        return cls(**_usual(parts) | chosen)
 
     @classmethod
     def parse(cls, text: str | Method) -> Method:
@@ -98,9 +99,17 @@ class Method:
 
     def __str__(self) -> str:
         """The expression that builds this method; defaults are left out."""
-        plain = (Uniform(), Plain(), FedAvg())
-        named = [_written(p) for p in self.parts if p not in plain]
+        usual = _usual(self.parts).values()
+        named = [_written(p) for p in self.parts if p not in usual]
         return "+".join(named) or "fedavg"
+
+
+def _usual(parts: Iterable[Part]) -> dict[str, Part]:
+    """What the deciding slots hold where an expression leaves them open: what its first part implies, or FedAvg."""
+    usual: dict[str, Part] = {}
+    for part in (p for by in parts if by.implies for call in parse(by.implies) for p in _resolve(call)):
+        usual.setdefault(part.slot, part)
+    return {"select": Uniform(), "schedule": Plain(), "aggregate": FedAvg()} | usual
 
 
 def _resolve(call: Call) -> list[Part]:

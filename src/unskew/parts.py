@@ -26,7 +26,7 @@ the order written (prepare, tune, objective, calibrate).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -210,9 +210,9 @@ class Step:
     batch: Batch
     census: Tensor  # [classes] the client's label counts
     out: Out | None = None
-    shared: Tree | None = None  # from the server
-    mine: Tree | None = None  # the client's own memory
-    draws: Tree | None = None  # randomness, drawn before the step
+    shared: Tree = field(default_factory=dict)  # from the server
+    mine: Tree = field(default_factory=dict)  # the client's own memory
+    draws: Tree = field(default_factory=dict)  # randomness, drawn before the step
 
 
 @dataclass

@@ -17,6 +17,7 @@ import numpy as np
 
 from unskew.costs import Costs
 from unskew.engines.engine import Job, probed
+from unskew.engines.errands import STATISTICS
 from unskew.faults import finite
 from unskew.parts import Play
 from unskew.seeds import generator
@@ -32,6 +33,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         federation, server[part.name] = part.each(t, federation, server[part.name], seed)
     shared = {o.name: o.share(server[o.name], t) for o in method.objective}
     costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm))
+    for part in method.prepare if t == 0 else ():
+        costs.notes.update(part.notes(federation))
     selections = legs = 0
 
     def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
@@ -46,12 +49,14 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         return cohort
 
     def train(leg: Leg) -> Update:
-        nonlocal legs
+        nonlocal legs, store
         costs.sent(leg, shared)
         lost = job.faults.hits("drop", leg.clients, seed, t, legs)
         update = job.engine.visit(job, leg, np.flatnonzero(~lost), federation, shared, store, t)
         update = job.faults.spoil(update, seed, t, legs)
         legs += 1
+        if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
+            store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
         costs.received(leg, update)
         good = finite(update)
         if not good.all():
@@ -78,8 +83,10 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
             server[o.name] = o.absorb(server[o.name], landed, federation.clients)
         for part, memory in landed.memory.items():
             store = store.put(part, landed.clients, memory)
-        rule = method.aggregate
+        rule, before = method.aggregate, params
         params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
+        for o in method.objective:
+            params = o.settle(params, before, server[o.name])
         return params
 
     play = Play(

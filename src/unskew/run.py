@@ -195,6 +195,8 @@ def prepare(
         raise InputError(f"device {spec.device!r} is not available: the loop engine runs on the cpu")
     federation, partition = _federation(spec, data)
     cohort = _cohort(spec, federation.clients)
+    for part in method.parts:
+        part.check(federation, cohort)
     dtype = getattr(torch, spec.precision)
     dataset = federation.dataset
     if not len(dataset.y_test):
@@ -230,7 +232,7 @@ def prepare(
         batch_norm=spec.batch_norm,
         dtype=dtype,
     )
-    memories = {part.name: part.init_server(net.initial) for part in method.parts}
+    memories = {part.name: part.init_server(net) for part in method.parts}
     if "divergence" in spec.measure:
         memories["divergence"] = dict(net.initial)
     content = hashlib.sha256()

@@ -122,8 +122,10 @@ class Leg:
 class Update:
     """The answer to a Leg; it may hold fewer rows than were asked for.
 
-    ``moved`` and ``work`` sum (end - start) and (steps x learning rate) over the legs of a visit: SCAFFOLD and
-    FedNova need them when a model was handed over or blended on the way.
+    ``moved`` and ``work`` are sums over the legs of a visit: (end - start), and how far the local optimiser
+    would have carried a weight under a constant gradient of 1, which is steps x learning rate for plain SGD. Their
+    ratio is the mean gradient, whatever was handed over or blended on the way (SCAFFOLD). ``reach`` is what of
+    ``work`` is still in params - base, and ``pulled`` the same against the objectives' pull (FedNova).
     """
 
     rows: Ids  # position in the Leg
@@ -132,6 +134,9 @@ class Update:
     params: Tree  # stacked
     moved: Tree  # stacked
     work: Tensor  # [k] float64
+    reach: Tensor  # [k] float64
+    pulled: Tensor  # [k] float64
+    lr: Tensor  # [k] float64: the learning rate of the last leg
     examples: Tensor  # [k] float64: what an update weighs
     steps: Tensor  # [k] int64
     samples: Tensor  # [k] int64: sample-steps spent
@@ -145,9 +150,10 @@ class Update:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def weighted_delta(self, weights: Tensor) -> Tree:
-        """Sum of weight x (params - base), in float64."""
-        return weighted_sum(self.params, weights, minus=self.base)
+    def weighted_delta(self, weights: Tensor, names: Iterable[str] | None = None) -> Tree:
+        """Sum of weight x (params - base), in float64; of some names, or of all."""
+        chosen = self.params if names is None else {k: self.params[k] for k in names}
+        return weighted_sum(chosen, weights, minus=self.base)
 
     def take(self, index: Any) -> Update:
         """Some rows of this update."""
@@ -182,8 +188,8 @@ class Update:
         nested: dict[str, Any] = {
             n: {p: join([getattr(u, n)[p] for u in parts]) for p in getattr(first, n)} for n in NESTED
         }
-        ids = (np.concatenate([getattr(u, n) for u in parts]) for n in ("rows", "clients"))
-        return Update(*ids, **trees, **vectors, **nested)
+        ids = [np.concatenate([getattr(u, n) for u in parts]) for n in ("rows", "clients")]
+        return Update(ids[0], ids[1], **trees, **vectors, **nested)
 
     def packed(self) -> Tree:
         """This update as one tree, to wait in State: a late answer, or a model in flight."""
@@ -212,5 +218,5 @@ class Update:
 
 
 TREES = ("base", "params", "moved")
-VECTORS = ("work", "examples", "steps", "samples", "loss")
+VECTORS = ("work", "reach", "pulled", "lr", "examples", "steps", "samples", "loss")
 NESTED = ("uploads", "memory")
