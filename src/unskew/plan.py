@@ -47,6 +47,20 @@ def batches_in(samples: int, batch: int, last: str) -> int:
     return max(1, samples // batch) if last == "drop" else math.ceil(samples / batch)
 
 
+def _spent(budget: int, local: Local, batch: int, pooled: int) -> float:
+    """The sample-steps of ``pooled`` clients that hold ``budget`` samples together."""
+    if local.steps is not None:
+        return local.steps * pooled * min(batch, budget / pooled)
+    return (local.epochs or 0.0) * budget
+
+
+def _steps_of(samples: float, held: int, batch: int, last: str) -> int:
+    """How many steps it takes to see this many samples in passes over ``held``."""
+    per_pass = batches_in(held, batch, last)
+    passes, rest = divmod(samples, held if last == "keep" else per_pass * batch)
+    return int(passes) * per_pass + math.ceil(rest / batch - 1e-9)
+
+
 def plan(
     held: int,
     budget: int,
@@ -58,18 +72,20 @@ def plan(
     done: float = 0.0,
     share: float = 1.0,
     batch: int | None = None,
-    visits: int = 1,
+    pooled: int = 0,
 ) -> Plan:
     """The steps of one leg for a client that holds ``held`` samples and may spend epochs of ``budget``.
 
-    Where the budget is a number of steps, it is spent ``visits`` times over.
+    A client that ``pooled`` others were gathered in spends as many sample-steps as they would have.
     """
     asked = batch or local.batch
     size = max(1, min(asked, held))
     if held == 0 or budget == 0:
         return Plan(np.zeros(0, np.int64), np.zeros(1, np.int64), 0, 0, asked)
-    if local.steps is not None:
-        whole = local.steps * visits
+    if pooled:
+        whole = _steps_of(_spent(budget, local, batch or local.batch, pooled), held, size, local.last)
+    elif local.steps is not None:
+        whole = local.steps
     else:
         whole = math.ceil((local.epochs or 0.0) * batches_in(budget, asked, local.last) - 1e-9)
     first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))

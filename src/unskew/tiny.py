@@ -149,7 +149,12 @@ def other_engines() -> list[Engine]:
         c for c in vars(engines).values() if isinstance(c, type) and isinstance(vars(c).get("name"), str)
     )
     kinds: list[Any] = [kind for kind in named if kind is not Loop]
-    return [kind(workers=1) if "workers" in inspect.signature(kind).parameters else kind() for kind in kinds]
+    here = {"workers": 1, "device": "cuda" if torch.cuda.is_available() else "cpu"}
+    takes = [inspect.signature(kind).parameters for kind in kinds]
+    return [
+        kind(**{k: v for k, v in here.items() if k in given})
+        for kind, given in zip(kinds, takes, strict=True)
+    ]
 
 
 def backwards(part: P, verb: str) -> P:

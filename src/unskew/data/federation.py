@@ -24,8 +24,8 @@ class Federation:
 
     Clients are rows of offsets, so a million of them cost megabytes; sharing or oversampling extends index
     lists and never copies a sample. ``budget`` is the size whose epochs a client spends and ``weigh`` the size
-    its update weighs; both are what it holds unless data was added or pooled. ``visits`` is how many clients' step
-    budgets a visit spends: one, unless clients were pooled.
+    its update weighs; both are what it holds unless data was added or pooled. ``pooled`` is
+    how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere.
     """
 
     dataset: Dataset
@@ -33,13 +33,13 @@ class Federation:
     offsets: Array
     budget: Array = None  # type: ignore[assignment]  # filled in below
     weigh: Array = None  # type: ignore[assignment]
-    visits: Array = None  # type: ignore[assignment]
+    pooled: Array = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
         object.__setattr__(self, "offsets", np.asarray(self.offsets, np.int64))
         held = np.diff(self.offsets)
-        for size, usual in (("budget", held), ("weigh", held), ("visits", np.ones_like(held))):
+        for size, usual in (("budget", held), ("weigh", held), ("pooled", np.zeros_like(held))):
             if getattr(self, size) is None:
                 object.__setattr__(self, size, usual)
         n = len(self.dataset)

@@ -54,7 +54,7 @@ def errand(
         done=leg.done,
         share=leg.epochs,
         batch=None if settings.batch is None else int(settings.batch[row]),
-        visits=int(federation.visits[client]),
+        pooled=int(federation.pooled[client]),
     )
     rate = job.local.lr * job.decay.factor(t, job.rounds) if settings.lr is None else float(settings.lr[row])
     before = leg.carry.take(np.array([row])) if leg.carry is not None else None

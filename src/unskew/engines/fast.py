@@ -132,7 +132,7 @@ class FastCPU:
             self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1))
         if federation is not None and self.told.get("federation") is not federation:
             self.told["federation"] = federation
-            lists = {k: getattr(federation, k) for k in ("indices", "offsets", "budget", "weigh", "visits")}
+            lists = {k: getattr(federation, k) for k in ("indices", "offsets", "budget", "weigh", "pooled")}
             self._tell("lists", {k: _shareable(v) for k, v in lists.items()})
 
     def _board(self, name: str, model: Tree, rows: int) -> Board:

@@ -17,7 +17,7 @@ class Pooled(Prepare):
 
     A federated round spends E epochs of cohort x n/K samples on average; the pooled client spends the same
     number of sample-steps, on samples drawn without replacement from all the data. Where the budget is a number
-    of steps, it takes that many for each client of a cohort.
+    of steps, it spends those of every client in a cohort.
     """
 
     name: ClassVar[str] = "pooled"
@@ -25,12 +25,12 @@ class Pooled(Prepare):
     discloses: ClassVar[tuple[str, ...]] = ("raw samples to the server",)
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        samples, visits = len(federation.indices), min(cohort, federation.clients)
-        spent = max(1, round(int(federation.budget.sum()) * visits / federation.clients))
+        samples, asked = len(federation.indices), min(cohort, federation.clients)
+        spent = max(1, round(int(federation.budget.sum()) * asked / federation.clients))
         return replace(
             federation,
             offsets=np.array([0, samples]),
             budget=np.array([spent]),
             weigh=np.array([samples]),
-            visits=np.array([visits]),
+            pooled=np.array([asked]),
         )
