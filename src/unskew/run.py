@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
     from unskew.data.partition import Partition
 
+FULL = (errno.ENOSPC, errno.EDQUOT)
+"""A disk that is full, or a user's share of it."""
+
 Data = str | Path | Dataset | Federation | tuple[Any, ...]
 
 
@@ -129,9 +132,16 @@ def run(
         if folder.path is not None:
             _refuse_taken(folder.path)
         with folder.locked():
-            folder.start(spec, setup.about)
-            if folder.path is not None:
-                setup.save_partition(folder.path / "partition.npz")
+            try:
+                folder.start(spec, setup.about)
+                if folder.path is not None:
+                    setup.save_partition(folder.path / "partition.npz")
+            except OSError as problem:
+                if problem.errno not in FULL:
+                    raise
+                raise RunFailed(
+                    f"the disk of {folder.name} is full; make room, then start it again"
+                ) from problem
             return _rounds(spec, setup, folder, setup.state, progress)
 
 
@@ -368,7 +378,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
             result["gamma"] = gamma(job, state.params)
         folder.save(result)
     except OSError as problem:
-        if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if problem.errno not in FULL:
             raise
         raise RunFailed(
             f"the disk of {folder.name} is full after round {state.round}; the checkpoint of round {saved_round} is "
