@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from unskew.errors import InputError
 from unskew.seeds import generator
@@ -42,10 +43,12 @@ class Faults:
         hit = torch.from_numpy(self.hits("nan", update.clients, seed, t, leg))
         if not hit.any():
             return update
-        params = {
-            k: torch.where(hit.view(-1, *[1] * (v.dim() - 1)), torch.nan, v) if v.is_floating_point() else v
-            for k, v in update.params.items()
-        }
+
+        def spoilt(value: Tensor) -> Tensor:
+            rows = hit.to(value.device).view(-1, *[1] * (value.dim() - 1))
+            return torch.where(rows, torch.nan, value) if value.is_floating_point() else value
+
+        params = {k: spoilt(v) for k, v in update.params.items()}
         return replace(update, params=params)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
@@ -63,6 +65,20 @@ class Net:
         here = copy.copy(self)
         here.held = buffers | context(self.training, seed, weight)
         return here
+
+    def to(self, device: torch.device) -> None:
+        """Move the model's code and its initial numbers to a device."""
+        for module in (self.training, self.judging):
+            module.to(device)
+        self.initial = {k: v.to(device) for k, v in self.initial.items()}
+
+    def multiply_adds(self, shape: tuple[int, ...]) -> float:
+        """About how many multiply-adds one forward pass of one sample takes, by torch's own count."""
+        weight = next(iter(self.initial.values()))
+        x = torch.zeros(1, *shape, dtype=weight.dtype, device=weight.device)
+        with FlopCounterMode(display=False) as counter, torch.inference_mode():
+            self.judge(self.initial, x)
+        return float(counter.get_total_flops()) / 2
 
     def statistics(self, model: Mapping[str, Tensor]) -> Tree:
         """The part of a model that is measured, not trained: batch norm's running averages."""

@@ -18,8 +18,8 @@ import torch
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.decay import decay
-from unskew.engines.engine import Engine, Job
-from unskew.engines.loop import Loop
+from unskew.engines.choose import choose, device_of
+from unskew.engines.engine import Job
 from unskew.errors import InputError, RunFailed
 from unskew.faults import Faults
 from unskew.log import RunFolder, read_folder
@@ -164,7 +164,7 @@ def resume(
         setup = prepare(spec, data if not isinstance(data, (str, Path)) else None, model)
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
-        state = load_state(Path(path) / "state") or setup.state
+        state = (load_state(Path(path) / "state") or setup.state).to(setup.job.device)
         if folder.result.get("status") == "done" and state.round >= spec.rounds:
             return Run(folder, spec, state, setup.job.net, setup.partition)
         folder.rewind(state.round)
@@ -201,13 +201,12 @@ def prepare(
     method = Method.parse(spec.method if method is None else method)
     falls = decay(spec.decay)
     check_measures(spec.measure)
-    if spec.device not in ("auto", "cpu"):
-        raise InputError(f"device {spec.device!r} is not available: the loop engine runs on the cpu")
+    device = device_of(spec)
     federation, partition = _federation(spec, data)
     cohort = _cohort(spec, federation.clients)
     for part in method.parts:
         part.check(federation, cohort)
-    dtype = getattr(torch, spec.precision)
+    dtype = torch.float64 if spec.precision == "fp64" else torch.float32
     dataset = federation.dataset
     if not len(dataset.y_test):
         raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
@@ -233,7 +232,7 @@ def prepare(
         federation=prepared,
         net=net,
         local=local,
-        engine=engine(spec),
+        engine=choose(spec, device, _work(spec, net, prepared, cohort, local)),
         rounds=spec.rounds,
         cohort=cohort,
         seed=spec.seed,
@@ -241,7 +240,9 @@ def prepare(
         faults=Faults(spec.drop, spec.late, spec.nan),
         batch_norm=spec.batch_norm,
         dtype=dtype,
+        device=str(device),
     )
+    net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}
     if "divergence" in spec.measure:
         memories["divergence"] = dict(net.initial)
@@ -277,8 +278,12 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
     return data
 
 
-def engine(spec: Spec) -> Engine:
-    return Loop()
+def _work(spec: Spec, net: Net, federation: Federation, cohort: int, local: Local) -> float:
+    """About how many multiply-adds the run takes: three passes of the model over every sample-step."""
+    mean = float(federation.budget.mean())
+    steps = local.steps * local.batch if local.steps else (local.epochs or 1.0) * mean
+    samples = spec.rounds * min(cohort, federation.clients) * steps
+    return 3 * samples * net.multiply_adds(federation.dataset.shape)
 
 
 def auto_model(name: str, dataset: Dataset) -> str:
@@ -462,6 +467,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         "effective": {
             "model": auto_model(spec.model, setup.job.federation.dataset),
             "engine": setup.job.engine.name,
+            "runs_on": setup.job.engine.choice(setup.job),
         },
     }
 

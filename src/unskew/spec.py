@@ -75,19 +75,25 @@ class Spec:
     target: tuple[float, ...] = _setting((), "Accuracies whose first round is reported.")
     measure: tuple[str, ...] = _setting((), "Extra measurements: divergence, gamma.")
     seed: int = _setting(0, "The seed of everything.")
-    engine: Literal["auto", "loop"] = _setting("auto", "Which engine runs the clients.")
-    device: str = _setting("auto", "cpu, cuda or auto.")
-    precision: Literal["float32", "float64"] = _setting("float32", "Arithmetic of training.")
+    engine: Literal["auto", "fast", "loop"] = _setting("auto", "Which engine runs the clients; auto is fast.")
+    device: str = _setting("auto", "cpu, cuda, cuda:1 or auto: a GPU where there is one.")
+    workers: int | None = _setting(None, "Worker processes on a CPU; default: one a core.")
+    block: int | None = _setting(None, "Most clients stacked together; default: by device and model.")
+    compile: bool = _setting(False, "Compile the GPU's step: a minute at the start, for long runs.")
+    precision: Literal["fp32", "tf32", "bf16", "fp64"] = _setting(
+        "fp32", "Arithmetic of training; tf32 and bf16 are faster on a GPU."
+    )
     checkpoint: float = _setting(5.0, "Seconds between checkpoints; 0 writes one every round.")
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
         for f in dataclasses.fields(self):
             object.__setattr__(self, f.name, convert(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
         if self.epochs is not None and self.steps is not None:
             raise InputError("epochs and steps both set the local budget; keep one")
-        self._at_least("rounds clients steps batch evaluate samples_per_client", 1)
+        self._at_least("rounds clients steps batch evaluate samples_per_client workers block", 1)
         self._at_least("min_samples momentum weight_decay checkpoint", 0)
         self._above("lr epochs clip fraction", 0)
         if self.fraction > 1:
@@ -134,6 +140,9 @@ class Spec:
     def toml(self) -> str:
         return "".join(f"{name} = {_toml(value)}\n" for name, value in self.changed().items())
 
+
+PRECISIONS = {"float32": "fp32", "float64": "fp64"}
+"""Other names for a precision."""
 
 HINTS = typing.get_type_hints(Spec)
 

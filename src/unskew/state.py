@@ -34,7 +34,7 @@ class ClientStore:
         """The store with these clients' memories replaced; ``memory`` is stacked."""
         if not memory:
             return self
-        fresh = {int(c): {k: v[i].clone() for k, v in memory.items()} for i, c in enumerate(clients)}
+        fresh = {int(c): {k: v[i].cpu().clone() for k, v in memory.items()} for i, c in enumerate(clients)}
         return ClientStore(self.rows | {part: self.rows.get(part, {}) | fresh})
 
 
@@ -47,6 +47,12 @@ class State:
     server: dict[str, Tree]
     clients: ClientStore
     seed: int
+
+    def to(self, device: str) -> State:
+        """The server's half on a device; what clients remember stays on the host."""
+        server = {part: {k: v.to(device) for k, v in tree.items()} for part, tree in self.server.items()}
+        params = {k: v.to(device) for k, v in self.params.items()}
+        return State(self.round, params, server, self.clients, self.seed)
 
     def flat(self) -> Tree:
         """One tree of everything: what is saved."""

@@ -213,8 +213,9 @@ class Update:
             elif kind in nested:
                 part, _, name = rest.partition("|")
                 nested[kind][part][name] = value
-        vectors: dict[str, Any] = {n: tree[n] for n in VECTORS}
-        return Update(tree["rows"].numpy(), tree["clients"].numpy(), **trees, **vectors, **nested)
+        vectors: dict[str, Any] = {n: tree[n].cpu() for n in VECTORS}
+        ids = [tree[n].cpu().numpy() for n in ("rows", "clients")]
+        return Update(ids[0], ids[1], **trees, **vectors, **nested)
 
 
 TREES = ("base", "params", "moved")

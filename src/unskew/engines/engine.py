@@ -49,6 +49,10 @@ class Engine(Protocol):
 
     name: str
 
+    def choice(self, job: Job) -> str:
+        """What runs, in words."""
+        ...
+
     def visit(
         self,
         job: Job,

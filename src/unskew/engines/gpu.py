@@ -103,8 +103,7 @@ class FastGPU:
     def site(self, job: Job, dataset: Dataset) -> Site:
         if self._site is None or self._site.dataset is not dataset:
             self._site, self._stage = Site(dataset, job.dtype, self.device), None
-            for module in (job.net.training, job.net.judging):
-                module.to(self.device)
+            job.net.to(self.device)
         return self._site
 
     def close(self) -> None:

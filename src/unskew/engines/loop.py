@@ -24,6 +24,9 @@ class Loop:
     def __init__(self) -> None:
         self._site: Site | None = None
 
+    def choice(self, job: Job) -> str:
+        return "one client after the other, one thread"
+
     def visit(
         self,
         job: Job,

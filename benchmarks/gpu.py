@@ -1,0 +1,154 @@
+"""The GPU engine: does it agree with the loop, does it repeat to the bit, and how much faster is its step?
+
+python -m benchmarks.gpu agree [METHOD ...]     loop on the CPU against the GPU, float64 and float32
+python -m benchmarks.gpu speed [--compile]      samples a second: sequential eager, stacked, captured
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from unskew.client import Task, train
+from unskew.data import Dataset, Federation
+from unskew.engines import Job, Loop
+from unskew.engines.errands import errand
+from unskew.engines.gpu import FastGPU
+from unskew.engines.site import Site
+from unskew.faults import Faults
+from unskew.method import Method
+from unskew.models import build
+from unskew.net import Net
+from unskew.parts import Local
+from unskew.round import play_round
+from unskew.run import params_hash
+from unskew.state import ClientStore, State, initial_state
+from unskew.types import Leg
+
+MODELS = {
+    "small_cnn": (32, Local(batch=32)),
+    "mlp": (10, Local(batch=10, momentum=0.9, nesterov=True, weight_decay=1e-3)),
+    "resnet9": (8, Local(batch=8)),
+    "thesis_cifar": (16, Local(batch=16, optimizer="adam", lr=0.001, clip=1.0)),
+}
+
+
+def federation(sizes: list[int], shape: tuple[int, ...] = (3, 32, 32)) -> Federation:
+    rng = np.random.default_rng(0)
+    n = sum(sizes)
+    x, y = rng.integers(0, 255, (n, *shape), dtype=np.uint8), rng.integers(0, 10, n)
+    scale = {"mean": np.full(shape[0], 120, np.float32), "std": np.full(shape[0], 60, np.float32)}
+    data = Dataset("made", x, y, x[:64], y[:64], tuple("0123456789"), **scale)
+    return Federation(data, np.arange(n), np.cumsum([0, *sizes]))
+
+
+def played(job: Job, rounds: int, device: str) -> State:
+    first = {k: v.to(device) for k, v in job.net.initial.items()}
+    state = initial_state(first, {p.name: p.init_server(first) for p in job.method.parts}, 0)
+    for _ in range(rounds):
+        state, _ = play_round(job, state)
+    return state
+
+
+def agree(methods: list[str], device: str, models: list[str]) -> None:
+    unequal = federation([7, 53, 1, 39, 30, 20, 20, 20, 10, 20])
+    print(f"{'model':14}{'method':28}{'float64, 3 rounds':>20}{'float32, 1 round':>20}{'repeats':>9}")
+    for model in models:
+        local = MODELS[model][1]
+        for expression in methods:
+            method, found, repeats = Method.parse(expression), [], True
+            for dtype, rounds in ((torch.float64, 3), (torch.float32, 1)):
+                ends = []
+                for engine, where in ((Loop(), "cpu"), (FastGPU(device), device), (FastGPU(device), device)):
+                    net = Net(build(model, (3, 32, 32), 10, 0, dtype))
+                    prepared = unequal
+                    for part in method.prepare:
+                        prepared = part.once(prepared, 5, 0)
+                    job = Job(
+                        method, prepared, net, local, engine, rounds, 5, 0, dtype=dtype, faults=Faults(0.2)
+                    )
+                    ends.append(played(job, rounds, where).params)
+                apart = max(float((ends[0][k] - ends[1][k].cpu()).abs().max()) for k in ends[0])
+                found.append(apart)
+                repeats &= params_hash(ends[1]) == params_hash(ends[2])
+            print(f"{model:14}{expression:28}{found[0]:20.1e}{found[1]:20.1e}{repeats!s:>9}", flush=True)
+
+
+def speed(device: str, compiled: bool) -> None:
+    """Median over interleaved legs of one epoch; sequential eager is the client function on the GPU."""
+    print(f"{'job':28}{'engine':24}{'samples/s':>12}{'ratio':>8}")
+    for model, clients, batch, held in (
+        ("small_cnn", 10, 8, 320),
+        ("small_cnn", 10, 32, 640),
+        ("small_cnn", 100, 10, 100),
+        ("resnet9", 10, 8, 160),
+        ("resnet9", 10, 32, 320),
+    ):
+        fed = federation([held] * clients)
+        net = Net(build(model, (3, 32, 32), 10, 0))
+        method, local = Method.parse("fedavg"), Local(batch=batch)
+        engines = {"captured": FastGPU(device, block=clients)}
+        engines["captured tf32"] = FastGPU(device, block=clients, precision="tf32")
+        engines["captured bf16"] = FastGPU(device, block=clients, precision="bf16")
+        if compiled:
+            engines["compiled"] = FastGPU(device, block=clients, compile=True)
+            engines["compiled bf16"] = FastGPU(device, block=clients, compile=True, precision="bf16")
+        jobs = {n: Job(method, fed, net, local, e, 9, clients, 0) for n, e in engines.items()}
+        start = {k: v.to(device) for k, v in net.initial.items()}
+        leg = Leg(np.arange(clients), start)
+
+        def visit(name: str, jobs=jobs, leg=leg, fed=fed, clients=clients) -> float:
+            engine = jobs[name].engine
+            torch.backends.cuda.matmul.allow_tf32 = "tf32" in name or "bf16" in name
+            torch.backends.cudnn.allow_tf32 = "tf32" in name or "bf16" in name
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            update = engine.visit(jobs[name], leg, np.arange(clients), fed, {}, ClientStore(), 0)
+            torch.cuda.synchronize()
+            return int(update.samples.sum()) / (time.perf_counter() - began)
+
+        site = Site(fed.dataset, torch.float32, torch.device(device))
+        task = Task(net, (), local, 0, 10)
+
+        def sequential(net=net, leg=leg, fed=fed, site=site, task=task) -> float:
+            job = Job(method, fed, net, local, Loop(), 9, 1, 0)
+            one = replace(errand(job, leg, 0, fed, {}, ClientStore(), 0))
+            one.held, one.census = one.held.to(device), one.census.to(device)
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            samples = train(task, site.pool, one).samples
+            torch.cuda.synchronize()
+            return samples / (time.perf_counter() - began)
+
+        measured: dict[str, list[float]] = {"sequential eager": [], **{n: [] for n in engines}}
+        for name in engines:
+            visit(name)  # captures, and compiles where asked
+        sequential()
+        for _ in range(5):
+            measured["sequential eager"].append(sequential())
+            for name in engines:
+                measured[name].append(visit(name))
+        base = float(np.median(measured["sequential eager"]))
+        for name, rates in measured.items():
+            rate = float(np.median(rates))
+            print(
+                f"{f'{model} K={clients} B={batch}':28}{name:24}{rate:12,.0f}{rate / base:8.1f}", flush=True
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("agree", "speed"))
+    parser.add_argument("methods", nargs="*", default=["fedavg"])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--models", nargs="*", default=list(MODELS))
+    parser.add_argument("--compile", action="store_true")
+    given = parser.parse_args()
+    if given.what == "agree":
+        agree(given.methods or ["fedavg"], given.device, given.models)
+    else:
+        speed(given.device, given.compile)

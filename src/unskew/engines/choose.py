@@ -1,0 +1,49 @@
+"""Which engine runs a spec: what was asked for, or what suits the job and the machine."""
+
+from __future__ import annotations
+
+import torch
+
+from unskew.engines.engine import Engine
+from unskew.engines.fast import FastCPU, cores
+from unskew.engines.gpu import FastGPU
+from unskew.engines.loop import Loop
+from unskew.errors import InputError
+from unskew.spec import Spec
+
+WORTH_WORKERS = 2e12
+"""Multiply-adds of a run from which starting worker processes (two to four seconds) pays."""
+
+
+def device_of(spec: Spec) -> torch.device:
+    """The device a spec names; ``auto`` is a GPU where there is one and the fast engine may use it."""
+    if spec.device == "auto":
+        usable = torch.cuda.is_available() and spec.engine != "loop"
+        return torch.device("cuda" if usable else "cpu")
+    try:
+        device = torch.device(spec.device)
+    except RuntimeError:
+        raise InputError(f"there is no device {spec.device!r}; write cpu, cuda, cuda:1 or auto") from None
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device {spec.device!r} is not supported; write cpu, cuda, cuda:1 or auto")
+    if device.type == "cuda" and spec.engine == "loop":
+        raise InputError("the loop engine runs on the cpu; write engine = fast for a GPU")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InputError(
+            f"device {spec.device!r} is not on this machine; it has {torch.cuda.device_count()} GPUs"
+        )
+    return device
+
+
+def choose(spec: Spec, device: torch.device, work: float) -> Engine:
+    """The engine for a spec whose run takes about ``work`` multiply-adds."""
+    if spec.engine == "loop":
+        return Loop()
+    if device.type == "cuda":
+        return FastGPU(str(device), spec.block, spec.compile, spec.precision)
+    if spec.precision in ("tf32", "bf16"):
+        raise InputError(f"precision {spec.precision} needs a GPU; write precision = fp32 on the cpu")
+    if spec.compile:
+        raise InputError("compile needs a GPU: on a CPU it does not pay")
+    small = spec.engine == "auto" and spec.workers is None and work < WORTH_WORKERS
+    return FastCPU(1 if small else spec.workers or cores(), spec.block)
