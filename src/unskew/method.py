@@ -44,6 +44,10 @@ PRESETS: dict[str, tuple[str, str]] = {
         "pooled+full",
         "All data in one place with a cohort's budget of sample-steps: the upper bound.",
     ),
+    "2p_fedaug": (
+        "phase_shift(2)+fedaug(0.8)",
+        "The thesis's combination, chapter 6: two phases on data augmented to EMD 0.8.",
+    ),
 }
 """Papers' systems as sums of parts: name -> (expression, what it is)."""
 

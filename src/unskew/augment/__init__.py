@@ -1,0 +1,36 @@
+"""Altered copies of samples: what a flip, a shift or a mask leaves of the label it leaves alone. One line a kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from unskew.augment.image import image
+from unskew.augment.series import series, vector
+from unskew.augment.spectrogram import spectrogram
+from unskew.data.dataset import Array, Dataset
+
+FAMILIES = {"image": image, "series": series, "spectrogram": spectrogram, "vector": vector}
+"""By kind of data: samples [b, ...] as float32 and a generator in, altered ones out."""
+
+BLOCK = 256
+"""Samples altered at a time: few enough to stay in the processor's cache."""
+
+
+def altered(dataset: Dataset, places: Array, rng: np.random.Generator) -> Array:
+    """An altered copy of each of these training samples, in the data set's own type."""
+    kind = dataset.x.dtype
+    made = np.empty((len(places), *dataset.shape), kind)
+    for start in range(0, len(places), BLOCK):
+        block = slice(start, start + BLOCK)
+        x = torch.from_numpy(dataset.x[places[block]]).to(torch.float32)
+        if dataset.kind == "vector":
+            x = x / torch.from_numpy(np.asarray(dataset.std, np.float32))
+        out = FAMILIES[dataset.kind](x, rng).numpy()
+        if dataset.kind == "vector":
+            out = out * dataset.std
+        if kind.kind in "iu":
+            bounds = np.iinfo(kind)
+            out = np.clip(np.rint(out), bounds.min, bounds.max)
+        made[block] = out.astype(kind)
+    return made
