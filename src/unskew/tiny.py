@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unskew import engines
 from unskew.client import Scene, Task, gradients
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
 from unskew.engines import Engine, Job, Loop
+from unskew.engines.fast import FastCPU
+from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
 from unskew.method import Method
 from unskew.parts import Batch, Part, Select
@@ -85,7 +85,7 @@ def ready(
     """A method made ready to play on a federation, in float64."""
     held = federation or tiny()
     usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
-    usual |= {"precision": "float64", "cohort": min(4, held.clients)}
+    usual |= {"precision": "float64", "cohort": min(4, held.clients), "engine": "loop"}
     return prepare(Spec(**(usual | settings)), held, model, method)
 
 
@@ -144,17 +144,9 @@ class Ledger(Loop):
 
 
 def other_engines() -> list[Engine]:
-    """Every engine that ``unskew.engines`` names beside the loop, each in this process where it can be."""
-    named = (
-        c for c in vars(engines).values() if isinstance(c, type) and isinstance(vars(c).get("name"), str)
-    )
-    kinds: list[Any] = [kind for kind in named if kind is not Loop]
-    here = {"workers": 1, "device": "cuda" if torch.cuda.is_available() else "cpu"}
-    takes = [inspect.signature(kind).parameters for kind in kinds]
-    return [
-        kind(**{k: v for k, v in here.items() if k in given})
-        for kind, given in zip(kinds, takes, strict=True)
-    ]
+    """Every engine beside the loop that can run here, in this process."""
+    gpu = FastGPU("cuda" if torch.cuda.is_available() else "cpu")
+    return [FastCPU(workers=1), gpu]
 
 
 def backwards(part: P, verb: str) -> P:

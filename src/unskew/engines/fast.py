@@ -107,7 +107,7 @@ class FastCPU:
         board.write(0, model, False)
         count = len(dataset.y_test) if places is None else len(places)
         wanted = np.arange(count) if places is None else np.asarray(places)
-        cuts = range(0, count, JUDGED_AT_ONCE)
+        cuts = range(0, max(1, count), JUDGED_AT_ONCE)
         work = [Judgement(wanted[i : i + JUDGED_AT_ONCE], places is None) for i in cuts]
         guesses, losses = zip(*self._map(work), strict=True)
         return torch.from_numpy(np.concatenate(guesses)), torch.from_numpy(np.concatenate(losses))

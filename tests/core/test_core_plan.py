@@ -1,0 +1,124 @@
+"""Which samples a client trains on in which step."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unskew.parts import Local
+from unskew.plan import Plan, batches_in, plan, subset
+
+
+def planned(held: int, local: Local | None = None, **rest: Any) -> Plan:
+    told = {"budget": held, "seed": 0, "t": 0, "client": 0} | rest
+    return plan(held, told.pop("budget"), local or Local(), **told)
+
+
+def sizes(work: Plan) -> list[int]:
+    return np.diff(work.cuts).tolist()
+
+
+@pytest.mark.parametrize(("last", "expected"), [("keep", [2, 2, 1]), ("drop", [2, 2]), ("wrap", [2, 2, 2])])
+def test_five_samples_in_batches_of_two(last: str, expected: list[int]) -> None:
+    """A partial last batch is kept, dropped, or filled from the beginning of the same pass."""
+    work = planned(5, Local(batch=2, last=last))
+    assert sizes(work) == expected
+    first_pass = work.order[:5].tolist()
+    assert len(set(first_pass)) == len(first_pass)
+    assert work.order[5:].tolist() == (work.order[:1].tolist() if last == "wrap" else [])
+
+
+def test_each_epoch_is_a_pass_in_a_new_order() -> None:
+    """Three passes over seven samples: each holds every sample once, and no two are in the same order."""
+    work = planned(7, Local(epochs=3, batch=7))
+    passes = [work.order[a:b].tolist() for a, b in pairwise(work.cuts)]
+    assert [sorted(p) for p in passes] == [list(range(7))] * 3
+    assert len({tuple(p) for p in passes}) == 3
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps"), [(1, 3), (0.5, 2), (1 / 3, 1), (0.01, 1), (1.5, 5), (2, 6), (0.1 + 0.2, 1)]
+)
+def test_fractions_of_an_epoch_round_up_to_whole_steps(epochs: float, steps: int) -> None:
+    """One epoch of five samples in batches of two is three steps; half of it is two."""
+    assert planned(5, Local(epochs=epochs, batch=2)).steps == steps
+
+
+def test_rounding_of_the_product_adds_no_step() -> None:
+    """0.07 x 100 batches are 7 steps although the product is 7.000000000000001 in floating point."""
+    assert planned(100, Local(epochs=0.07, batch=1)).steps == 7
+
+
+def test_steps_are_taken_over_as_many_passes_as_they_need() -> None:
+    """Eight steps over five samples in twos: three passes, the third cut short after two steps."""
+    assert sizes(planned(5, Local(epochs=None, steps=8, batch=2))) == [2, 2, 1, 2, 2, 1, 2, 2]
+
+
+@pytest.mark.parametrize("last", ["keep", "drop", "wrap"])
+def test_a_client_smaller_than_a_batch_trains_on_what_it_has(last: str) -> None:
+    """Three samples in batches of 32 are one step of three."""
+    assert sizes(planned(3, Local(batch=32, last=last))) == [3]
+
+
+def test_a_client_without_samples_has_no_steps() -> None:
+    assert (planned(0).steps, planned(0).samples) == (0, 0)
+
+
+def test_the_budget_counts_epochs_of_its_own_size() -> None:
+    """A client that was given 4 more samples holds 10, but spends one epoch of its own 6: three steps of two."""
+    assert sizes(planned(10, Local(batch=2), budget=6)) == [2, 2, 2]
+
+
+@given(
+    held=st.integers(1, 40),
+    batch=st.integers(1, 12),
+    epochs=st.floats(0.1, 4),
+    cut=st.floats(0, 1),
+    last=st.sampled_from(["keep", "drop", "wrap"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_two_legs_make_exactly_the_batches_of_one(
+    held: int, batch: int, epochs: float, cut: float, last: str
+) -> None:
+    """Wherever a visit is cut, its two parts are the whole, batch by batch."""
+    local = Local(epochs=epochs, batch=batch, last=last)
+    whole = planned(held, local)
+    first, second = planned(held, local, share=cut), planned(held, local, done=cut, share=1 - cut)
+    assert np.array_equal(np.concatenate([first.order, second.order]), whole.order)
+    assert sizes(first) + sizes(second) == sizes(whole)
+    assert (first.first, second.first) == (0, first.steps)
+    assert first.whole == second.whole == whole.steps
+
+
+def test_two_halves_of_three_steps_are_two_and_one() -> None:
+    """Half of three steps is rounded up in the first leg, so SEM's second client takes one."""
+    local = Local(batch=2)
+    assert sizes(planned(5, local, share=0.5)) == [2, 2]
+    assert sizes(planned(5, local, done=0.5, share=0.5)) == [1]
+
+
+def test_the_order_depends_on_seed_round_and_client_alone() -> None:
+    """The same words give the same batches; another seed, round or client gives others."""
+    same = planned(20), planned(20)
+    assert np.array_equal(same[0].order, same[1].order)
+    for word in ("seed", "t", "client"):
+        assert not np.array_equal(planned(20, **{word: 1}).order, same[0].order)
+
+
+def test_batches_of_a_pass() -> None:
+    """Dropping never drops the only batch."""
+    assert [batches_in(5, 2, last) for last in ("keep", "drop", "wrap")] == [3, 2, 3]
+    assert batches_in(1, 2, "drop") == 1
+
+
+def test_a_subset_holds_what_was_asked_of_each_class_and_no_more_than_there_is() -> None:
+    """Of labels 0 0 0 1 1 2, two zeros, five ones (there are two) and no two."""
+    labels = np.array([0, 0, 0, 1, 1, 2])
+    chosen = subset(labels, np.array([2, 5, 0]), seed=0, t=0, client=0)
+    assert labels[chosen].tolist() == [0, 0, 1, 1]
+    assert len(set(chosen.tolist())) == 4
