@@ -153,6 +153,7 @@ addEventListener("beforeprint", () => {
 """
 
 _STYLE = f"""
+:root {{ color-scheme: light; }}
 body {{ margin: 0; color: {INK}; background: #f6f8fa; font: 15px/1.55 {FONT}; }}
 main {{ max-width: 960px; min-height: 100vh; margin: 0 auto; padding: 40px 48px 24px;
   background: #fff; box-sizing: border-box; }}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -86,16 +87,18 @@ class Record:
         return next((int(line["round"]) for line in self.judged if line[ACCURACY] >= target), None)
 
     @property
-    def discloses(self) -> tuple[str, ...]:
-        """What left a client beyond a model update; for a run that did not end, what its method declares."""
+    def discloses(self) -> tuple[str, ...] | None:
+        """What left a client beyond a model update: as logged, else as the method declares; None: not known."""
         if "discloses" in self.result:
             return tuple(self.result["discloses"])
         from unskew.method import Method
 
+        if ":" in self.spec.method:
+            return None  # a part of one's own: reading numbers must not import somebody's code
         try:
             return Method.parse(self.spec.method).discloses
-        except InputError:  # a part of one's own that is not on this machine
-            return ()
+        except InputError:  # a part of another version
+            return None
 
     @cached_property
     def partition(self) -> Partition | None:
@@ -156,11 +159,10 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield from _below(inner)
 
 
-def _naturally(path: Path) -> list[tuple[int, str]]:
-    """Sort seed-2 before seed-10."""
-    import re
-
-    return [(int(word), "") if word.isdigit() else (-1, word) for word in re.split(r"(\d+)", str(path))]
+def _naturally(path: Path) -> list[tuple[float, str]]:
+    """Sort seed-2 before seed-10, and dirichlet(0.05) before dirichlet(0.1)."""
+    words = re.split(r"(\d+(?:\.\d+)?)", str(path))
+    return [(float(word), "") if word[:1].isdigit() else (-1.0, word) for word in words]
 
 
 def record_of(run: Run, name: str = "this run") -> Record:

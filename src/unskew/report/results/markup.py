@@ -100,24 +100,30 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
 
 
 def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, Style]) -> Markup:
-    """Final accuracy by method and problem, where there are several."""
+    """Final accuracy by method and problem, where there are several; the fewer of the two are the columns."""
     labels = list(dict.fromkeys(row.group.label for _, rows in tables for row in rows))
-    head = "".join(
-        f'<th class=number scope=col><a href="#problem{at}">{escape(problem.name)}</a>'
-        for at, (problem, _) in enumerate(tables)
-    )
-    body = []
+    names = words.short_names([problem for problem, _ in tables])
+    methods = [f"{_swatch(looks[label])}{escape(label)}" for label in labels]
+    places = [f'<a href="#problem{at}">{escape(name)}</a>' for at, name in enumerate(names)]
+    cells = []
     for label in labels:
-        cells = []
+        across = []
         for _, rows in tables:
             row = next((row for row in rows if row.group.label == label), None)
             best = row is words.contenders(rows)[0]
-            cells.append(f"<td class=number>{_estimate(row.final, bold=best) if row else words.DASH}")
-        body.append(f"<tr><td class=who>{_swatch(looks[label])}{escape(label)}{''.join(cells)}")
+            across.append(f"<td class=number>{_estimate(row.final, bold=best) if row else words.DASH}")
+        cells.append(across)
+    if len(tables) > len(labels):
+        cells = [list(column) for column in zip(*cells, strict=True)]
+        down, across, first = places, [escape(label) for label in labels], ""
+    else:
+        down, across, first = methods, places, " class=who"
+    head = "".join(f"<th class=number scope=col>{title}" for title in across)
+    body = "".join(f"<tr><td{first}>{title}{''.join(line)}" for title, line in zip(down, cells, strict=True))
     return Markup(
         "<div class=wide><table><caption>Final global test accuracy in percent, mean ± half the 95% interval; "
-        "in bold the best of each column that is no upper bound</caption>"
-        f"<thead><tr><th scope=col>method{head}</thead><tbody>{''.join(body)}</tbody></table></div>"
+        "in bold the best method for each data setting, upper bounds aside</caption>"
+        f"<thead><tr><th scope=col>{head}</thead><tbody>{body}</tbody></table></div>"
     )
 
 

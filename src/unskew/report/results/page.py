@@ -90,7 +90,8 @@ READING = (
 def _links(compared: Comparison) -> list[tuple[str, str]]:
     if len(compared.tables) > 1:
         first = [("all", "All settings")]
-        first += [(f"problem{at}", problem.name) for at, (problem, _) in enumerate(compared.tables)]
+        names = words.short_names([problem for problem, _ in compared.tables])
+        first += [(f"problem{at}", name) for at, name in enumerate(names)]
     else:
         first = [("leaderboard", "Leaderboard"), ("curves", "Learning curves"), ("classes", "By class")]
         first += [("costs", "Costs"), ("faults", "Faults"), ("data", "Data")]
@@ -179,7 +180,13 @@ def _disclosure(compared: Comparison) -> Iterator[Block]:
     methods = {
         row.group.method: row.group.counted[0].discloses for _, rows in compared.tables for row in rows
     }
-    table = [[method, "; ".join(what) or "nothing more"] for method, what in methods.items()]
+    table = [
+        [
+            method,
+            "not known for a run that did not finish" if what is None else "; ".join(what) or "nothing more",
+        ]
+        for method, what in methods.items()
+    ]
     yield Table(["method", "beyond a model update"], table)
 
 

@@ -16,7 +16,7 @@ _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "·": r"\,$\cdot$\,",
+    "·": r"$\cdot$",
     "<": r"$<$",
     ">": r"$>$",
     "−": r"$-$",
@@ -68,7 +68,10 @@ def latex_text(compared: Comparison) -> str:
         if len(compared.tables) > 1:
             lines.append(f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escaped(problem.name)}}}}} \\\\")
         winner = words.contenders(rows)[0]
-        lines += [" & ".join(_cells(row, row is winner, compares, goals)) + " \\\\" for row in rows]
+        lines += [
+            " & ".join(_cells(row, row is winner and len(rows) > 1, compares, goals)) + " \\\\"
+            for row in rows
+        ]
     return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
 
 

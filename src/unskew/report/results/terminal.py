@@ -41,7 +41,10 @@ def table(rows: tuple[Row, ...]) -> Table:
     for row in rows:
         final = _estimate(row.final)
         cells = [escape(row.group.label) + (_tag(row) if len(rows) > 1 else ""), str(row.final.n)]
-        cells += [f"[bold green]{final}[/]" if row is winner else final, words.plain(row.best.mean)]
+        cells += [
+            f"[bold green]{final}[/]" if row is winner and len(rows) > 1 else final,
+            words.plain(row.best.mean),
+        ]
         if compares:
             apart = row.difference
             gain = apart.mean if apart else None

@@ -35,11 +35,19 @@ def headline(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
         title = f"{label} is best in {'both' if times == 2 else f'all {times}'} settings"
     else:
         title = f"{label} is best in {times} of {len(found)} settings"
-    told = [f"{problem.name}: {leader.group.label} at {percent(leader.final)}" for problem, leader in leaders]
+    names = short_names([problem for problem, _ in found])
+    told = [
+        f"{name}: {leader.group.label} at {percent(leader.final)}"
+        for name, (_, leader) in zip(names, leaders, strict=True)
+    ]
     if len(told) > 6:
         told = [*told[:5], f"and {len(told) - 5} more below"]
+    tested = [leader for _, leader in leaders if leader.difference]
+    sure = sum(leader.p_holm is not None and leader.p_holm < SURE for leader in tested)
+    how = f" Of {len(tested)} leads over a baseline {sure} cannot be explained by chance." if tested else ""
     return Headline(
-        title, f"Mean final global test accuracy of the best that is no upper bound. {'; '.join(told)}."
+        title,
+        f"Mean final global test accuracy of the best method for each data setting: {'; '.join(told)}.{how}",
     )
 
 
@@ -47,6 +55,14 @@ def problem_line(rows: Sequence[Row]) -> str:
     """The headline of one problem among several, in one sentence or two."""
     said = _of_problem(rows)
     return f"{said.title}. {said.lead}"
+
+
+def short_names(found: Sequence[Problem]) -> list[str]:
+    """The problems' names without the words that all of them share."""
+    split = [problem.name.split(" · ") for problem in found]
+    common = set.intersection(*(set(words) for words in split))
+    short = [" · ".join(word for word in words if word not in common) for words in split]
+    return short if all(short) else [problem.name for problem in found]
 
 
 def contenders(rows: Sequence[Row]) -> list[Row]:
@@ -193,8 +209,7 @@ def duration(seconds: float) -> str:
         return f"{seconds:.2f} s"
     if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
-    minutes, left = divmod(round(seconds), 60)
-    return f"{minutes} min {left:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{seconds / 60:.1f} min" if seconds < 3597 else f"{seconds / 3600:.1f} h"
 
 
 def span(rounds: Sequence[int]) -> str:

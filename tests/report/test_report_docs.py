@@ -1,0 +1,44 @@
+"""The documentation's code runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from unskew.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "report.md"
+
+
+def code(language: str) -> str:
+    """The page's blocks of code in a language, one after another."""
+    return "\n".join(re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.S))
+
+
+def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It leaves the three files that it names."""
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code("python"), str(PAGE), "exec"), {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.html", "report.html", "table.tex"]
+
+
+def test_the_commands_of_the_page_run(
+    six_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every line, on folders of those names; only the baseline is one that is there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    six_runs.rename("runs/compare")
+    (tmp_path / "runs/compare/fedavg-0").rename("runs/a")
+    (tmp_path / "runs/compare/fedavg-1").rename("runs/b")
+    lines = code("bash").replace('"sem"', "full").strip().splitlines()
+    assert len(lines) == 6
+    for line in lines:
+        program, *arguments = shlex.split(line, comments=True)
+        assert program == "unskew"
+        assert main(arguments) == 0, capsys.readouterr().err
+    written = {"runs/compare/report.html", "runs/compare/report.pdf", "page.html", "table.tex"}
+    assert all((tmp_path / name).is_file() for name in written)

@@ -1,0 +1,116 @@
+"""The headline: what won, by how much, over what, and how sure one may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from unskew.report.results import words
+from unskew.report.results.comparison import compare
+from unskew.report.results.statistics import estimate
+
+WriteRun = Callable[..., Path]
+
+
+def say(write_run: WriteRun, folder: Path, **finals: list[float]) -> words.Headline:
+    """The headline of methods with these final accuracies, seed by seed."""
+    for method, values in finals.items():
+        for seed, value in enumerate(values):
+            write_run(f"{method}-{seed}", [0.1, value], method=method, seed=seed)
+    return compare(folder).headline
+
+
+def test_a_difference_beyond_chance_is_a_win(six_runs: Path) -> None:
+    """p = 0.013 with three seeds: beats, with the interval 5.0 +- 2.5 and the test."""
+    said = compare(six_runs).headline
+    assert said.title == "full beats fedavg by 5.0 points"
+    assert said.lead == (
+        "Final global test accuracy 87.0% ± 6.6 after round 3, mean of 3 seeds, against 82.0% ± 5.0. "
+        "The difference is 5.0 points (95% interval +2.5 to +7.5 over 3 paired seeds, p = 0.013): "
+        "more than chance explains."
+    )
+
+
+def test_a_difference_within_chance_is_called_that(write_run: WriteRun, tmp_path: Path) -> None:
+    """0.10 and -0.02 apart: t = 0.04 / 0.06 = 2/3, p = 1 - 2 atan(2/3) / pi = 0.63."""
+    said = say(write_run, tmp_path, fedavg=[0.5, 0.6], full=[0.6, 0.58])
+    assert said.title == "full is ahead of fedavg by 4.0 points, which may be chance"
+    assert said.lead.endswith("over 2 paired seeds, p = 0.63): this may be chance.")
+
+
+def test_one_seed_proves_nothing_and_says_so(write_run: WriteRun, tmp_path: Path) -> None:
+    """A lead on one seed is a lead on one seed."""
+    said = say(write_run, tmp_path, fedavg=[0.5], full=[0.6])
+    assert said.title == "full is ahead of fedavg by 10.0 points on one seed"
+    assert "run more seeds to know" in said.lead
+
+
+def test_a_baseline_that_nothing_beats_is_the_headline(write_run: WriteRun, tmp_path: Path) -> None:
+    """The next best is named, with how far it is behind."""
+    said = say(write_run, tmp_path, fedavg=[0.6, 0.7], full=[0.5, 0.58])
+    assert said.title == "Nothing beats fedavg"
+    assert "next comes full at 54.0%" in said.lead
+    assert "11.0 points below" in said.lead
+
+
+def test_methods_with_equal_numbers_are_called_equal(write_run: WriteRun, tmp_path: Path) -> None:
+    """A method that changes nothing wins nothing; the first by name leads the table."""
+    said = say(write_run, tmp_path, full=[0.5, 0.6], centralized=[0.9, 0.9])
+    assert said.title == "full reaches 55.0% global test accuracy"
+    for seed, value in enumerate((0.5, 0.6)):
+        write_run(f"again-{seed}", [0.1, value], method="fedavg(uniform=true)", seed=seed)
+    assert compare(tmp_path, "full").headline.title == "fedavg(uniform=true) and full are equal"
+
+
+def test_unfinished_runs_say_so_far(write_run: WriteRun) -> None:
+    """A number that may still change is marked."""
+    folder = write_run("a", [0.25], status="running", rounds=10)
+    assert compare(folder).headline.title == "fedavg reaches 25.0% global test accuracy so far"
+
+
+def test_several_problems_count_who_is_best_where(write_run: WriteRun, tmp_path: Path) -> None:
+    """full is best on two of three."""
+    for partition, fedavg, full in (("iid", 0.9, 0.8), ("dirichlet(1)", 0.7, 0.8), ("q(0.5)", 0.5, 0.6)):
+        write_run(f"fedavg-{partition}", [fedavg], method="fedavg", partition=partition)
+        write_run(f"full-{partition}", [full], method="full", partition=partition)
+    said = compare(tmp_path).headline
+    assert said.title == "full is best in 2 of 3 settings"
+    assert "iid: fedavg at 90.0%" in said.lead
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (words.size(999), "999 B"),
+        (words.size(1_500), "1.50 kB"),
+        (words.size(48_032_000), "48.0 MB"),
+        (words.size(999_950_000), "1.00 GB"),
+        (words.amount(9_999), "9,999"),
+        (words.amount(28_293), "28.3 k"),
+        (words.duration(0.06), "0.06 s"),
+        (words.duration(59.4), "59 s"),
+        (words.duration(330), "5.5 min"),
+        (words.duration(7_560), "2.1 h"),
+        (words.p_text(0.0004), "< 0.001"),
+        (words.p_text(0.0131), "0.013"),
+        (words.p_text(0.27), "0.27"),
+        (words.p_text(None), "–"),
+        (words.signed(-0.0166), "−1.7"),
+        (words.points(0.01), "1.0 point"),
+        (words.percent(estimate([0.5])), "50.0%"),
+        (words.span((17, 20, 18)), "17–20"),
+    ],
+)
+def test_numbers_are_written_as_one_would_say_them(said: str, expected: str) -> None:
+    """Three digits at most, a unit, a real minus sign."""
+    assert said == expected
+
+
+def test_faults_are_shares_of_what_was_asked(write_run: WriteRun) -> None:
+    """Of 10 asked a round 6 answer, one of them late, and 1 is rejected: 3 never do."""
+    folder = write_run("a", [0.5, 0.5], lines={"answered": 6, "late": [3], "rejected": [7]})
+    ((_, (row,)),) = compare(folder).tables
+    assert (row.asked, row.answered, row.late, row.rejected, row.silent) == (20, 12, 2, 2, 6)
+    assert words.faults(row) == "30% silent, 10% late, 10% rejected"
