@@ -29,7 +29,7 @@ from unskew.engines.stacked import Block, Stepper, blocked, returned
 from unskew.errors import RunFailed
 from unskew.models.layers import BatchNorm
 from unskew.plan import batches_in
-from unskew.state import ClientStore
+from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
 PREFIXES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
@@ -179,6 +179,7 @@ def padded_to(room: Room, block: Block) -> Block:
         census=grown(block.census, room.clients),
         anchor=clients(block.anchor) if block.own_anchor else block.anchor,
         mine={part: clients(tree) for part, tree in block.mine.items()},
+        padded=[True] * block.steps if room.batch > block.index.shape[2] else block.padded,
     )
     grew.losses = grown(grew.losses, room.clients)
     return grew

@@ -38,6 +38,7 @@ class FedAug(Prepare):
 
     name: ClassVar[str] = "fedaug"
     paper: ClassVar[str] = "the thesis, chapter 5"
+    neutral: ClassVar[str | None] = "fedaug(1.3)"  # above the EMD of the federation that checks play with
 
     target: float = 0.8
     redraw: Literal["each", "once"] = "each"
