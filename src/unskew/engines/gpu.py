@@ -30,7 +30,7 @@ from unskew.errors import RunFailed
 from unskew.models.layers import BatchNorm
 from unskew.plan import batches_in
 from unskew.store import ClientStore
-from unskew.types import Ids, Leg, Tree, Update
+from unskew.types import Ids, Leg, Tree, Update, clone
 
 PREFIXES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 """The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
@@ -192,7 +192,9 @@ class Stage:
         self, task: Task, site: Site, room: Room, block: Block, capture: bool, compile: bool, precision: str
     ):
         self.task, self.room, self.capture = task, room, capture
-        self.block = replace(block)
+        # the anchor and what parts share are the run's own tensors, and later legs are copied into these
+        shared = {part: clone(tree) for part, tree in block.shared.items()}
+        self.block = replace(block, anchor=clone(block.anchor), shared=shared)
         self.block.losses = block.losses.clone()
         self.signature = _signature(block)
         self.stepper = Stepper(task, site.pool, self.block, compile=compile, half=precision == "bf16")
