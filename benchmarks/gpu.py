@@ -26,7 +26,8 @@ from unskew.net import Net
 from unskew.parts import Local
 from unskew.round import play_round
 from unskew.run import params_hash
-from unskew.state import ClientStore, State, initial_state
+from unskew.state import State, initial_state
+from unskew.store import ClientStore
 from unskew.types import Leg
 
 MODELS = {

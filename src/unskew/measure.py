@@ -16,7 +16,8 @@ from unskew.plan import plan
 from unskew.prepare import Pooled
 from unskew.round import play_round
 from unskew.seeds import generator
-from unskew.state import ClientStore, State
+from unskew.state import State
+from unskew.store import ClientStore
 from unskew.types import Tree
 
 MEASURES = {

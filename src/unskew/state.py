@@ -4,38 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from unskew.errors import InputError
+from unskew.store import ClientStore, raw
 from unskew.types import Ids, Tree
 
 FORMAT = 1
 """Version of the checkpoint's layout; a folder of another version is refused, not guessed at."""
-
-
-@dataclass
-class ClientStore:
-    """What clients remember between visits, by part: a row is made when a client first has something to keep."""
-
-    rows: dict[str, dict[int, Tree]] = field(default_factory=dict)
-
-    def get(self, part: str, client: int, default: Tree) -> Tree:
-        return self.rows.get(part, {}).get(client, default)
-
-    def put(self, part: str, clients: Ids, memory: Tree) -> ClientStore:
-        """The store with these clients' memories replaced; ``memory`` is stacked."""
-        if not memory:
-            return self
-        fresh = {int(c): {k: v[i].cpu().clone() for k, v in memory.items()} for i, c in enumerate(clients)}
-        return ClientStore(self.rows | {part: self.rows.get(part, {}) | fresh})
 
 
 @dataclass
@@ -54,55 +38,76 @@ class State:
         params = {k: v.to(device) for k, v in self.params.items()}
         return State(self.round, params, server, self.clients, self.seed)
 
-    def flat(self) -> Tree:
-        """One tree of everything: what is saved."""
-        tree = {f"params/{k}": v for k, v in self.params.items()}
-        tree |= {f"server/{part}/{k}": v for part, memory in self.server.items() for k, v in memory.items()}
-        for part, rows in self.clients.rows.items():
-            ids = sorted(rows)
-            tree[f"ids/{part}"] = torch.tensor(ids, dtype=torch.int64)
-            for name in rows[ids[0]] if ids else ():
-                tree[f"clients/{part}/{name}"] = torch.stack([rows[i][name] for i in ids])
-        return tree
+    def entries(self) -> Iterator[Entry]:
+        """Everything, name by name: what is saved. Rows of clients are never all in memory at once."""
+        for name, value in self.params.items():
+            yield Entry.of(f"params/{name}", value)
+        for part, memory in self.server.items():
+            for name, value in memory.items():
+                yield Entry.of(f"server/{part}/{name}", value)
+        told: set[str] = set()
+        for part, ids, name, dtype, shape, rows in self.clients.saved():
+            if part not in told:
+                told.add(part)
+                yield Entry.of(f"ids/{part}", torch.from_numpy(ids))
+            yield Entry(f"clients/{part}/{name}", dtype, (len(ids), *shape), map(raw, rows))
+
+
+@dataclass
+class Entry:
+    """One tensor of a checkpoint, its bytes in pieces."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    pieces: Iterable[bytes | memoryview]
 
     @staticmethod
-    def unflat(tree: Mapping[str, Tensor], round: int, seed: int, parts: list[str]) -> State:
-        state = State(round, {}, {part: {} for part in parts}, ClientStore(), seed)
-        ids = {k.split("/", 1)[1]: v for k, v in tree.items() if k.startswith("ids/")}
-        for key, value in tree.items():
-            kind, _, rest = key.partition("/")
-            part, _, name = rest.partition("/")
-            if kind == "params":
-                state.params[rest] = value
-            elif kind == "server":
-                state.server.setdefault(part, {})[name] = value
-            elif kind == "clients":
-                rows = state.clients.rows.setdefault(part, {})
-                for i, client in enumerate(ids[part].tolist()):
-                    rows.setdefault(client, {})[name] = value[i]
-        return state
+    def of(name: str, value: Tensor) -> Entry:
+        return Entry(name, value.dtype, tuple(value.shape), [raw(value)])
+
+    @property
+    def size(self) -> int:
+        return torch.Size(self.shape).numel() * torch.empty(0, dtype=self.dtype).element_size()
+
+
+DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""The names that the safetensors format gives these types."""
 
 
 def save_state(state: State, folder: Path) -> Path:
     """Write a checkpoint atomically and keep the last two: a kill at any instant leaves a whole one."""
     folder.mkdir(parents=True, exist_ok=True)
     about = {"format": FORMAT, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
-    tree = _apart({k: v.detach().cpu().contiguous() for k, v in state.flat().items()})
     path = folder / f"{state.round:06d}.safetensors"
-    write_atomically(path, save(tree, {"unskew": json.dumps(about)}))
+    write_atomically(path, safetensors(state.entries(), {"unskew": json.dumps(about)}))
     for old in sorted(folder.glob("*.safetensors"))[:-2]:
         old.unlink()
     return path
 
 
-def _apart(tree: Tree) -> Tree:
-    """Tensors that share memory as copies, which the format asks for: a part may remember the model itself."""
-    seen: set[int] = set()
-    for name, value in tree.items():
-        place = value.untyped_storage().data_ptr()
-        tree[name] = value.clone() if place in seen else value
-        seen.add(place)
-    return tree
+def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+    """A file of the safetensors format, piece by piece: the library itself wants all of it in memory."""
+    held = list(entries)
+    header: dict[str, Any] = {"__metadata__": metadata}
+    at = 0
+    for entry in held:
+        offsets = [at, at := at + entry.size]
+        header[entry.name] = {"dtype": DTYPES[entry.dtype], "shape": entry.shape, "data_offsets": offsets}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for entry in held:
+        yield from entry.pieces
 
 
 def load_state(folder: Path) -> State | None:
@@ -112,25 +117,47 @@ def load_state(folder: Path) -> State | None:
             with safe_open(path, framework="pt") as file:
                 about = json.loads(file.metadata()["unskew"])
                 version = about["format"]
-                tree = {k: file.get_tensor(k).clone() for k in file.keys()}  # noqa: SIM118  not a dict
+                if version == FORMAT:
+                    return _read(file, about)
         except (SafetensorError, KeyError, TypeError, ValueError, OSError):
             continue  # damaged from outside: the one before it is whole
-        if version != FORMAT:
-            raise InputError(
-                f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "
-                f"resume it with the version of unskew that wrote it"
-            )
-        return State.unflat(tree, about["round"], about["seed"], about["parts"])
+        raise InputError(
+            f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "
+            f"resume it with the version of unskew that wrote it"
+        )
     return None
 
 
-def write_atomically(path: Path, content: bytes | str) -> None:
+def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
+    """The state in an open checkpoint; rows of clients are read some at a time, so that they may spill."""
+    state = State(about["round"], {}, {part: {} for part in about["parts"]}, ClientStore(), about["seed"])
+    remembered: dict[str, list[str]] = {}
+    for key in file.keys():  # noqa: SIM118  not a dict
+        kind, _, rest = key.partition("/")
+        part, _, name = rest.partition("/")
+        if kind == "params":
+            state.params[rest] = file.get_tensor(key).clone()
+        elif kind == "server":
+            state.server.setdefault(part, {})[name] = file.get_tensor(key).clone()
+        elif kind == "clients":
+            remembered.setdefault(part, []).append(name)
+    for part, names in remembered.items():
+        ids = file.get_tensor(f"ids/{part}").numpy()
+        for start in range(0, len(ids), at_once):
+            some = slice(start, start + at_once)
+            rows = {n: file.get_slice(f"clients/{part}/{n}")[some] for n in names}
+            state.clients = state.clients.put(part, ids[some], rows)
+    return state
+
+
+def write_atomically(path: Path, content: bytes | str | Iterable[bytes | memoryview]) -> None:
     """Write beside the target, make it durable, then rename: the target is old or new, never half."""
     data = content.encode() if isinstance(content, str) else content
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with open(beside, "wb") as file:
-            file.write(data)
+            for piece in [data] if isinstance(data, bytes) else data:
+                file.write(piece)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

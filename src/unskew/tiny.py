@@ -27,7 +27,8 @@ from unskew.round import play_round
 from unskew.run import Setup, evaluation, params_hash, prepare, single_threaded
 from unskew.seeds import generator
 from unskew.spec import Spec
-from unskew.state import ClientStore, State, load_state, save_state
+from unskew.state import State, load_state, save_state
+from unskew.store import ClientStore
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 P = TypeVar("P", bound=Part)

@@ -16,7 +16,7 @@ from unskew.faults import Faults
 from unskew.method import Method
 from unskew.net import Net
 from unskew.parts import Local
-from unskew.state import ClientStore
+from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
 

@@ -13,7 +13,7 @@ from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.optim import travelled
 from unskew.plan import plan, subset
-from unskew.state import ClientStore
+from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, expand, stack
 
 STATISTICS = "batch_norm"

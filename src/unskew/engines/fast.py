@@ -24,7 +24,7 @@ from unskew.engines.errands import errand, gathered
 from unskew.engines.site import JUDGED_AT_ONCE, Site
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.net import Net
-from unskew.state import ClientStore
+from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
 DENSE_BLOCK = 5
@@ -153,7 +153,7 @@ class FastCPU:
     def _piece(self, job: Job, leg: Leg, group: Ids, store: ClientStore) -> Piece:
         """One group with what only these clients need: their memories, and the visit they go on with."""
         clients = [int(c) for c in leg.clients[group]]
-        known = {p: {c: store.rows[p][c] for c in clients if c in store.rows[p]} for p in store.rows}
+        known = {p: {c: store.get(p, c, {}) for c in clients if store.has(p, c)} for p in store.rows}
         carry = None
         if leg.carry is not None:
             taken = leg.carry.take(group)

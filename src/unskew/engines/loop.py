@@ -12,7 +12,7 @@ from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.engines.errands import errand, gathered
 from unskew.engines.site import Site
-from unskew.state import ClientStore
+from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
 
