@@ -1,0 +1,130 @@
+"""Checkpoints: everything a resume reads, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from unskew.errors import InputError
+from unskew.run import params_hash
+from unskew.state import ClientStore, State, load_state, save_state, write_atomically
+
+
+def state(round: int = 1, value: float = 1.0) -> State:
+    """A model, a server's memory (one part has none), and what two of many clients remember."""
+    weights = {"w": torch.full((2, 3), value), "bias.of/odd name": torch.tensor(value)}
+    server = {"part": {"c": torch.arange(3), "empty": torch.zeros(0, 2)}, "bare": {}}
+    kept = {"m": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "n": torch.tensor([7, 8])}
+    return State(round, weights, server, ClientStore().put("part", np.array([900, 3]), kept), 5)
+
+
+def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
+    """Models, memories of every type and shape, the round and the seed."""
+    save_state(state(), tmp_path)
+    found = load_state(tmp_path)
+    assert found is not None
+    assert (found.round, found.seed, sorted(found.server)) == (1, 5, ["bare", "part"])
+    assert params_hash(found.params) == params_hash(state().params)
+    assert found.server["part"]["c"].dtype == torch.int64
+    assert found.server["part"]["empty"].shape == (0, 2)
+    assert found.server["bare"] == {}
+    assert found.clients.rows["part"][900]["m"].tolist() == [1, 2]
+    assert found.clients.rows["part"][3]["n"].tolist() == 8
+
+
+def test_memory_that_is_the_model_itself_is_saved_too(tmp_path: Path) -> None:
+    """A part may remember the model it was handed, which is then one tensor under two names."""
+    same = state()
+    same.server["part"] = {
+        "before": same.params["w"],
+        "row": same.params["w"][:1],
+        "twice": same.params["w"].T,
+    }
+    save_state(same, tmp_path)
+    found = load_state(tmp_path)
+    assert found is not None
+    assert torch.equal(found.server["part"]["before"], same.params["w"])
+    assert found.server["part"]["row"].shape == (1, 3)
+    assert found.server["part"]["twice"].shape == (3, 2)
+
+
+def test_the_last_two_are_kept(tmp_path: Path) -> None:
+    for round in range(1, 6):
+        save_state(state(round), tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["000004.safetensors", "000005.safetensors"]
+
+
+def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
+    assert load_state(tmp_path) is None
+    assert load_state(tmp_path / "missing") is None
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "garbage", "foreign"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, damage: str) -> None:
+    """Cut off, empty, not a checkpoint at all, or one of another program."""
+    save_state(state(1, value=1.0), tmp_path)
+    newest = save_state(state(2, value=2.0), tmp_path)
+    whole = newest.read_bytes()
+    if damage == "foreign":
+        save_file({"w": torch.zeros(1)}, newest)
+    else:
+        newest.write_bytes({"cut": whole[:-5], "empty": b"", "garbage": b"x" * 400}[damage])
+    found = load_state(tmp_path)
+    assert found is not None
+    assert (found.round, float(found.params["w"][0, 0])) == (1, 1.0)
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
+    """It is whole, but cannot be guessed at; falling back would silently lose rounds."""
+    path = save_state(state(3), tmp_path)
+    with safe_open(path, framework="pt") as file:
+        about = json.loads(file.metadata()["unskew"])
+    save_file({"params/w": torch.zeros(1)}, path, {"unskew": json.dumps(about | {"format": 0})})
+    with pytest.raises(InputError) as problem:
+        load_state(tmp_path)
+    assert str(problem.value) == (
+        "000003.safetensors has checkpoint format 0, this version reads 1; resume it with the version of unskew "
+        "that wrote it"
+    )
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "result.json"
+    write_atomically(target, "old")
+
+    def full(file: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(target, "new")
+    assert target.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_what_a_kill_left_half_written_is_not_read(tmp_path: Path) -> None:
+    """A temporary file beside the checkpoints has another ending."""
+    save_state(state(1), tmp_path)
+    (tmp_path / ".000002.safetensors.123.tmp").write_bytes(b"half")
+    found = load_state(tmp_path)
+    assert found is not None
+    assert found.round == 1
+
+
+def test_a_store_with_new_memories_leaves_the_old_one_alone() -> None:
+    """State is a value: a round that fails half way has changed nothing."""
+    before = ClientStore().put("p", np.array([1]), {"m": torch.tensor([1.0])})
+    after = before.put("p", np.array([1, 2]), {"m": torch.tensor([5.0, 6.0])})
+    assert float(before.get("p", 1, {})["m"]) == 1
+    assert float(after.get("p", 1, {})["m"]) == 5
+    assert before.get("p", 2, {"m": torch.tensor(0.0)})["m"] == 0
+    assert after.put("p", np.array([1]), {}) is after
