@@ -42,3 +42,16 @@ def test_the_commands_of_the_page_run(
         assert main(arguments) == 0, capsys.readouterr().err
     written = {"runs/compare/report.html", "runs/compare/report.pdf", "page.html", "table.tex"}
     assert all((tmp_path / name).is_file() for name in written)
+
+
+def test_the_experiment_of_the_picture_is_a_sweep_of_25_runs(tmp_path: Path) -> None:
+    """Five methods, five seeds; every method is one that this version knows."""
+    from unskew.method import Method
+    from unskew.spec import read_toml
+    from unskew.sweep import cells
+
+    (tmp_path / "picture.toml").write_text(code("toml"))
+    settings, grid = read_toml(tmp_path / "picture.toml")
+    specs = [cell.spec for cell in cells(settings, grid, tmp_path)]
+    assert len(specs) == 25
+    assert all(Method.parse(spec.method) for spec in specs)

@@ -113,7 +113,7 @@ def panel(
         color=colour(labels, looks).legend(
             title=None,
             orient=legend,
-            columns=4,
+            columns=max(2, WIDTH // (46 + 7 * max(map(len, labels)))),
             symbolType="stroke",
             symbolStrokeWidth=3,
             symbolOpacity=1,

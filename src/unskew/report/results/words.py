@@ -43,7 +43,7 @@ def headline(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     if len(told) > 6:
         told = [*told[:5], f"and {len(told) - 5} more below"]
     tested = [leader for _, leader in leaders if leader.difference]
-    sure = sum(leader.p_holm is not None and leader.p_holm < SURE for leader in tested)
+    sure = sum(map(_beyond_chance, tested))
     how = f" Of {len(tested)} leads over a baseline {sure} cannot be explained by chance." if tested else ""
     return Headline(
         title,
@@ -112,10 +112,13 @@ def _of_problem(rows: Sequence[Row]) -> Headline:
             f"{first.group.label} has the highest mean, but not on the seeds it shares with {base.group.label}",
             against + above,
         )
+    if not _beyond_chance(first):
+        others = [f"{row.group.label} ({_gain(row)})" for row in running if _beyond_chance(row)]
+        above = (f" More than chance explains: {', '.join(others)}." if others else "") + above
     gain = f"{base.group.label} by {points(apart.mean)}{so_far}"
     if len(apart.seeds) == 1:
         title = f"{first.group.label} is ahead of {gain} on one seed"
-    elif apart.p is not None and (first.p_holm or apart.p) >= SURE:
+    elif apart.p is not None and not _beyond_chance(first):
         title = f"{first.group.label} is ahead of {gain}, which may be chance"
     else:
         title = f"{first.group.label} beats {gain}"
@@ -134,13 +137,24 @@ def _sure(row: Row) -> str:
         return " for every seed"
     low, high = apart.mean - apart.half, apart.mean + apart.half
     seeds = f"{len(apart.seeds)} paired seeds"
-    chance = "more than chance explains" if (row.p_holm or 1) < SURE else "this may be chance"
+    chance = "more than chance explains" if _beyond_chance(row) else "this may be chance"
     corrected = (
         f"; {p_value(row.p_holm, 'corrected ')} for the methods tried"
         if row.p_holm is not None and row.p_holm > apart.p
         else ""
     )
     return f" (95% interval {signed(low)} to {signed(high)} over {seeds}, {p_value(apart.p)}{corrected}): {chance}"
+
+
+def _beyond_chance(row: Row) -> bool:
+    """Whether a difference stands, corrected for the methods that were tried."""
+    return row.p_holm is not None and row.p_holm < SURE
+
+
+def _gain(row: Row) -> str:
+    assert row.difference is not None
+    assert row.difference.mean is not None
+    return f"{signed(row.difference.mean)} points, {p_value(row.p_holm, 'corrected ')}"
 
 
 def _over(row: Row) -> str:
