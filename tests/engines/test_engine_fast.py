@@ -1,0 +1,181 @@
+"""The fast engine on a CPU: it agrees with the loop, and neither workers nor their deaths change a bit."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from unskew.data import Dataset, Federation
+from unskew.engines import Engine, Job, Loop
+from unskew.engines.fast import FastCPU
+from unskew.engines.gpu import FastGPU
+from unskew.engines.workers import Crew
+from unskew.errors import RunFailed
+from unskew.faults import Faults
+from unskew.method import PARTS, Method
+from unskew.models import build
+from unskew.net import Net
+from unskew.parts import Local
+from unskew.round import play_round
+from unskew.run import params_hash, single_threaded
+from unskew.state import State, initial_state
+
+SIZES = [7, 13, 1, 9, 6, 5, 11, 3]
+METHODS = [
+    m
+    for m in ("fedavg", "scaffold", "scaffold+sem", "fedprox(mu=0.1)+phase_shift(2)")
+    if all(p.split("(")[0] in PARTS for p in m.split("+"))
+]
+
+
+def made(shape: tuple[int, ...]) -> Federation:
+    rng = np.random.default_rng(1)
+    n = sum(SIZES)
+    x, y = rng.integers(0, 255, (n, *shape), dtype=np.uint8), rng.integers(0, 4, n)
+    scale = {"mean": np.full(shape[0], 120, np.float32), "std": np.full(shape[0], 60, np.float32)}
+    return Federation(
+        Dataset("made", x, y, x[:9], y[:9], tuple("abcd"), **scale), np.arange(n), np.cumsum([0, *SIZES])
+    )
+
+
+def played(
+    engine: Engine, model: str, method: str, dtype: torch.dtype, rounds: int, **local: object
+) -> State:
+    side = 24 if model == "resnet9" else 12  # on less it would normalise over single values
+    shape = (1, side, side)
+    net = Net(build(model, shape, 4, 0, dtype))
+    parsed = Method.parse(method)
+    settings = Local(**({"batch": 4, "lr": 0.05, "epochs": 1.5} | local))
+    job = Job(parsed, made(shape), net, settings, engine, rounds, 5, 0, dtype=dtype, faults=Faults(drop=0.2))
+    state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in parsed.parts}, 0)
+    for _ in range(rounds):
+        state, _ = play_round(job, state)
+    engine.close()
+    return state
+
+
+def apart(a: State, b: State) -> float:
+    return max(float((a.params[k] - b.params[k]).abs().max()) for k in a.params)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """As a run has it: two threads in one product would be another order of additions."""
+    with single_threaded():
+        yield
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[FastCPU]:
+    """Two real worker processes, started once."""
+    engine = FastCPU(workers=2)
+    close, engine.close = engine.close, lambda: None  # type: ignore[method-assign]
+    yield engine
+    close()
+
+
+ENGINES = {"inline": lambda: FastCPU(workers=1), "stage": lambda: FastGPU("cpu", block=3)}
+MODELS = ["mlp(hidden=[9])", "small_cnn", "thesis_fashion", "resnet9"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", MODELS)
+def test_it_agrees_with_the_loop_in_float64(engine: str, model: str) -> None:
+    """Unequal clients, partial batches, lost clients, batch norm and dropout: 1e-9 after three rounds."""
+    expected = played(Loop(), model, "fedavg", torch.float64, 3)
+    assert apart(expected, played(ENGINES[engine](), model, "fedavg", torch.float64, 3)) < 1e-9
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("method", METHODS)
+def test_every_kind_of_method_agrees(engine: str, method: str) -> None:
+    """Client memory, hand-overs and models in flight come through the same."""
+    settings = {"momentum": 0.9} if method == "fedavg" else {}
+    expected = played(Loop(), "mlp(hidden=[9])", method, torch.float64, 3, **settings)
+    found = played(ENGINES[engine](), "mlp(hidden=[9])", method, torch.float64, 3, **settings)
+    assert apart(expected, found) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adam", "lr": 0.001},
+        {"nesterov": True, "momentum": 0.9, "weight_decay": 0.01},
+        {"clip": 0.1},
+    ],
+    ids=str,
+)
+def test_every_optimiser_agrees(settings: dict[str, object]) -> None:
+    """Adam, momentum, decay and clipping, stacked or not, are one arithmetic."""
+    expected = played(Loop(), "mlp(hidden=[9])", "fedavg", torch.float64, 3, **settings)
+    for engine in ENGINES.values():
+        assert (
+            apart(expected, played(engine(), "mlp(hidden=[9])", "fedavg", torch.float64, 3, **settings))
+            < 1e-9
+        )
+
+
+@pytest.mark.parametrize("model", ["mlp(hidden=[9])", "small_cnn"])
+def test_it_agrees_with_the_loop_in_float32(model: str) -> None:
+    """One round of plain SGD: 1e-4."""
+    expected = played(Loop(), model, "fedavg", torch.float32, 1)
+    for engine in ENGINES.values():
+        assert apart(expected, played(engine(), model, "fedavg", torch.float32, 1)) < 1e-4
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("model", ["mlp(hidden=[9])", "thesis_fashion"])
+def test_the_number_of_workers_changes_no_bit(crew: FastCPU, method: str, model: str) -> None:
+    """Two processes end in exactly the model of one."""
+    inline = played(FastCPU(workers=1), model, method, torch.float32, 3)
+    assert params_hash(played(crew, model, method, torch.float32, 3).params) == params_hash(inline.params)
+
+
+def test_a_killed_worker_is_replaced_and_changes_no_bit(crew: FastCPU) -> None:
+    """kill -9 in the middle of a run: its clients are trained again, the numbers are those of a quiet run."""
+    quiet = played(FastCPU(workers=1), "small_cnn", "fedavg", torch.float32, 3)
+    assert crew.crew is not None
+    before = crew.crew.replaced
+    os.kill(crew.crew.workers[0].process.pid, signal.SIGKILL)
+    assert params_hash(played(crew, "small_cnn", "fedavg", torch.float32, 3).params) == params_hash(
+        quiet.params
+    )
+    assert crew.crew.replaced == before + 1
+
+
+def die(setup: dict[str, object], work: int) -> int:
+    """Work that kills whoever takes it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    return work
+
+
+def test_work_that_kills_every_worker_ends_in_a_sentence() -> None:
+    """Three deaths on the same clients are no accident; nobody waits for ever."""
+    crew = Crew(1, die)
+    try:
+        with pytest.raises(RunFailed, match="workers died on the same clients"):
+            crew.map([1])
+    finally:
+        crew.close()
+
+
+def test_closing_leaves_no_process_and_no_shared_memory() -> None:
+    """After close the workers are gone, and so is what they shared."""
+    before = set(Path("/dev/shm").glob("*")) if Path("/dev/shm").is_dir() else set()
+    engine = FastCPU(workers=2)
+    played_on = Net(build("mlp(hidden=[9])", (1, 12, 12), 4, 0, torch.float32))
+    method = Method.parse("fedavg")
+    job = Job(method, made((1, 12, 12)), played_on, Local(batch=8), engine, 1, 5, 0)
+    play_round(job, initial_state(dict(played_on.initial), {p.name: {} for p in method.parts}, 0))
+    assert engine.crew is not None
+    workers = [w.process for w in engine.crew.workers]
+    engine.close()
+    assert not any(w.is_alive() for w in workers)
+    if before or Path("/dev/shm").is_dir():
+        assert not {p for p in set(Path("/dev/shm").glob("*")) - before if "torch" in p.name}
