@@ -17,7 +17,7 @@ from unskew.cli import app, options
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN...", help="Run folders, or folders that hold run folders at any depth."),
+        typer.Argument(metavar="RUN", help="Run folders, or folders that hold run folders at any depth."),
     ],
     output: Annotated[
         Path | None,
