@@ -80,7 +80,8 @@ def _of_problem(rows: Sequence[Row]) -> Headline:
     if len(running) == 1:
         return Headline(
             f"{first.group.label} reaches {first.final.mean:.1%} global test accuracy{so_far}",
-            f"{'Last' if so_far else 'Final'} accuracy of the global model on the global test set: {percent(first.final)} "
+            f"{'Last' if so_far else 'Final'} accuracy of the global model on the global test set: "
+            f"{percent(first.final)} "
             f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}.{above}",
         )
     base = next((row for row in running if row.group is first.baseline), None)
