@@ -31,10 +31,11 @@ class FedNova(Aggregate):
     paper: ClassVar[str] = "Wang et al., NeurIPS 2020"
 
     def weights(self, update: Update) -> Tensor:
-        p = self.statistics(update)
-        effective = (p * update.reach).sum()
+        p, longest = self.statistics(update), update.reach.max()
+        # in units of the longest, and around 1, so that equal work gives FedAvg's weights to the last bit
+        effective = 1 + (p * (update.reach / longest - 1)).sum()
         # a client without steps has moved nothing; any finite weight does
-        return p * torch.where(update.pulled > 0, effective / update.pulled, 0.0)
+        return p * torch.where(update.pulled > 0, effective / (update.pulled / longest), 0.0)
 
     def statistics(self, update: Update) -> Tensor:
         n = update.examples

@@ -1,0 +1,144 @@
+"""What golden tests share: clients whose training is plain arithmetic, updates of two weights, tiny federations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.aggregate import FedAvg
+from unskew.data.dataset import Dataset, channel_moments
+from unskew.data.federation import Federation
+from unskew.parts import Play, Schedule
+from unskew.seeds import generator
+from unskew.types import Cohort, Leg, Tree, Update
+
+
+def numbers(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def update(
+    deltas: Sequence[Sequence[float]],
+    examples: Sequence[float],
+    *,
+    base: Sequence[float] = (0.0, 0.0),
+    clients: Sequence[int] | None = None,
+    **vectors: Sequence[float],
+) -> Update:
+    """One row a client: its model is ``base`` plus its delta, under the name w."""
+    k = len(deltas)
+    start = numbers(*base).expand(k, -1)
+    moved = torch.tensor(deltas, dtype=torch.float64)
+    usual = {n: [1.0] * k for n in ("work", "reach", "pulled", "lr", "loss")} | vectors
+    return Update(
+        rows=np.arange(k),
+        clients=np.arange(k) if clients is None else np.array(clients),
+        base={"w": start},
+        params={"w": start + moved},
+        moved={"w": moved},
+        examples=numbers(*examples),
+        steps=torch.ones(k, dtype=torch.int64),
+        samples=torch.ones(k, dtype=torch.int64),
+        **{n: numbers(*v) for n, v in usual.items()},  # type: ignore[arg-type]
+    )
+
+
+class FakeNet:
+    """A model of one tensor w of two weights, and a statistic if asked for."""
+
+    def __init__(self, *, statistics: bool = False):
+        self.initial: Tree = {"w": numbers(0.0, 0.0)} | ({"mean": numbers(0.0)} if statistics else {})
+        self.trainable = ("w",)
+
+
+def holding(counts: Sequence[Sequence[int]], *, side: int = 6) -> Federation:
+    """Clients that hold this many images of each class; a class is a bright row, the rest is noise."""
+    table = np.asarray(counts)
+    classes = table.shape[1]
+    y = np.concatenate([np.repeat(np.arange(classes), row) for row in table])
+    rng = generator(0, "holding")
+
+    def images(labels: Any) -> Any:
+        x = rng.integers(0, 120, (len(labels), 1, side, side))
+        x[np.arange(len(labels)), 0, labels % side] += 120
+        return x.astype(np.uint8)
+
+    y_test = np.arange(5 * classes) % classes
+    x, x_test = images(y), images(y_test)
+    names = tuple(f"class {c}" for c in range(classes))
+    dataset = Dataset("by hand", x, y, x_test, y_test, names, "image", {}, *channel_moments(x_test))
+    return Federation(dataset, np.arange(len(y)), np.concatenate([[0], np.cumsum(table.sum(1))]))
+
+
+@dataclass
+class Table:
+    """A server whose clients train by a rule: ``rule(client, w, share of the budget) -> w``."""
+
+    federation: Federation
+    rule: Callable[[int, Tensor, float], Tensor]
+    cohorts: Callable[[int, np.ndarray[Any, Any]], Sequence[int]]  # (how many, excluded) -> who
+    cohort: int
+    last: int = 10**9
+    lost: Callable[[int, int], bool] = lambda leg, client: False
+    legs: list[Leg] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    uploads: list[Update] = field(default_factory=list)
+
+    def play(self, schedule: Schedule, t: int, w: float, memory: Tree) -> tuple[float, Tree]:
+        """One round from the model ``w``; the next model and memory."""
+        self.legs, self.notes, self.uploads = [], {}, []
+        play = Play(
+            t=t,
+            last=t == self.last,
+            cohort=self.cohort,
+            federation=self.federation,
+            select=self._select,
+            train=self._train,
+            combine=self._combine,
+            rng=generator(0, "schedule", t),
+            note=self.notes.update,
+        )
+        params, memory = schedule.round(play, {"w": numbers(w)}, memory)
+        return float(params["w"]), memory
+
+    def _select(self, count: int | None = None, exclude: Any = ()) -> Cohort:
+        wanted = self.cohort if count is None else count
+        return Cohort(np.array(self.cohorts(wanted, np.asarray(exclude)), dtype=np.int64))
+
+    def _train(self, leg: Leg) -> Update:
+        number = len(self.legs)
+        self.legs.append(leg)
+        rows = np.array(
+            [r for r, c in enumerate(leg.clients) if not self.lost(number, int(c))], dtype=np.int64
+        )
+        start = leg.start["w"] if leg.stacked else leg.start["w"].expand(len(leg.clients), -1)
+        start = start[torch.from_numpy(rows)]
+        clients = leg.clients[rows]
+        ends = [self.rule(int(c), w, leg.epochs) for c, w in zip(clients, start, strict=True)]
+        end = torch.stack(ends) if ends else start
+        ones = torch.ones(len(rows), dtype=torch.float64)
+        before = torch.zeros_like(ones) if leg.carry is None else leg.carry.work[torch.from_numpy(rows)]
+        return Update(
+            rows=rows,
+            clients=clients,
+            base={"w": start},
+            params={"w": end},
+            moved={"w": end - start},
+            work=before + leg.epochs,
+            reach=ones,
+            pulled=ones,
+            lr=ones,
+            examples=torch.from_numpy(self.federation.weigh[clients].astype(np.float64)),
+            steps=torch.ones(len(rows), dtype=torch.int64),
+            samples=torch.ones(len(rows), dtype=torch.int64),
+            loss=ones,
+        )
+
+    def _combine(self, params: Tree, landed: Update) -> Tree:
+        self.uploads.append(landed)
+        return FedAvg().aggregate(params, landed, {}, ("w",))[0] if len(landed) else params

@@ -1,0 +1,142 @@
+"""SCAFFOLD by hand, and the invariant that its server's variate is the mean of all clients'."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from by_hand import FakeNet, numbers, update
+from unskew.aggregate import FedAvg, FedNova
+from unskew.errors import InputError
+from unskew.method import Method
+from unskew.objective import Scaffold
+from unskew.parts import Batch, Step, Visit
+from unskew.tiny import normed, play, tiny
+
+
+def visit(**given):
+    usual = {
+        "net": FakeNet(),
+        "start": {"w": numbers(0.0, 0.0)},
+        "end": {"w": numbers(-0.2, 0.4)},
+        "anchor": {"w": numbers(5.0, 5.0)},
+        "moved": {"w": numbers(-0.2, 0.4)},
+        "steps": 2,
+        "work": 0.2,
+        "census": torch.zeros(1),
+        "t": 0,
+        "shared": {"w": numbers(0.5, 0.5)},
+        "mine": {"w": numbers(1.0, 0.0)},
+        "gradient": lambda model: {"w": model["w"] * 2},
+    }
+    return Visit(**(usual | given))
+
+
+def test_a_step_is_corrected_by_both_variates():
+    """g - c_i + c = (3, 3) - (1, 0) + (0.5, 0.5) = (2.5, 3.5)."""
+    batch = Batch(numbers(0.0), torch.zeros(1, dtype=torch.int64), numbers(1.0))
+    trees = {"shared": {"w": numbers(0.5, 0.5)}, "mine": {"w": numbers(1.0, 0.0)}}
+    step = Step(FakeNet(), {"w": numbers(0.0, 0.0)}, {"w": numbers(0.0, 0.0)}, batch, torch.zeros(1), **trees)
+    assert Scaffold().correct({"w": numbers(3.0, 3.0)}, step)["w"].tolist() == [2.5, 3.5]
+
+
+def test_option_two_takes_the_mean_gradient_of_the_steps():
+    """Two steps of lr 0.1 moved (-0.2, 0.4): c_i+ = (1, 0) - (0.5, 0.5) - (-0.2, 0.4) / 0.2 = (1.5, -2.5)."""
+    sent, kept = Scaffold(option=2).report(visit())
+    assert kept["w"].tolist() == pytest.approx([1.5, -2.5])
+    assert sent["w"].tolist() == pytest.approx([0.5, -2.5])
+
+
+def test_option_one_takes_the_gradient_at_the_global_model():
+    """The gradient of w^2 at the anchor (5, 5) is (10, 10)."""
+    sent, kept = Scaffold(option=1).report(visit())
+    assert kept["w"].tolist() == [10.0, 10.0]
+    assert sent["w"].tolist() == [9.0, 10.0]
+
+
+def test_a_client_without_a_step_keeps_its_variate():
+    sent, kept = Scaffold().report(visit(work=0.0))
+    assert kept["w"].tolist() == [1.0, 0.0]
+    assert sent["w"].tolist() == [0.0, 0.0]
+
+
+def test_the_server_adds_the_sum_over_all_clients():
+    """Of N = 4 clients two report (1, 2) and (3, -2): c = (0.5, 0.5) + (4, 0) / 4 = (1.5, 0.5)."""
+    landed = update([[0.0, 0.0]] * 2, [1, 1])
+    landed.uploads = {"scaffold": {"w": torch.stack([numbers(1.0, 2.0), numbers(3.0, -2.0)])}}
+    assert Scaffold().absorb({"w": numbers(0.5, 0.5)}, landed, 4)["w"].tolist() == [1.5, 0.5]
+
+
+def test_eta_stretches_the_servers_step():
+    """eta = 0.5: from (1, 1) to a mean of (2, 3), half of the way is (1.5, 2); statistics go all of it."""
+    before = {"w": numbers(1.0, 1.0), "mean": numbers(0.0)}
+    mean = {"w": numbers(2.0, 3.0), "mean": numbers(7.0)}
+    settled = Scaffold(eta=0.5).settle(mean, before, {"w": numbers(0.0, 0.0)})
+    assert settled["w"].tolist() == [1.5, 2.0]
+    assert settled["mean"].tolist() == [7.0]
+    assert Scaffold().settle(mean, before, {}) is mean
+
+
+def test_it_averages_uniformly_unless_another_rule_is_written():
+    """The paper's mean; its name alone says so, and reads back as itself."""
+    assert Method.parse("scaffold").aggregate == FedAvg(uniform=True)
+    assert Method.parse("scaffold+fedavg").aggregate == FedAvg()
+    assert Method.parse("scaffold+fednova").aggregate == FedNova()
+    for text in ("scaffold", "scaffold+fedavg", "sem+scaffold", "scaffold+fednova"):
+        assert str(Method.parse(text)) == text
+
+
+@pytest.mark.parametrize("schedule", ["plain", "sem", "sem(via=others)", "phase_shift(2)", "phase_shift(3)"])
+@pytest.mark.parametrize("faults", [{}, {"drop": 0.3}, {"drop": 0.3, "late": 0.4, "nan": 0.2}])
+@pytest.mark.parametrize("option", [1, 2])
+def test_the_servers_variate_is_the_mean_of_all_clients(schedule, faults, option):
+    """c == mean(c_i), whatever was handed over, kept or lost: a variate moves only when its upload lands."""
+    played = play(Method.parse(f"scaffold({option})+{schedule}"), rounds=7, **faults)
+    mine = played.state.clients.rows.get("scaffold", {})
+    assert mine
+    for name, c in played.state.server["scaffold"].items():
+        mean = sum(tree[name] for tree in mine.values()) / tiny().clients
+        assert float((c - mean).abs().max()) < 1e-12
+        assert float(c.abs().max()) > 0
+
+
+def test_under_sem_the_second_client_counts_the_steps_of_both():
+    """Every variate after one round of SEM is the mean gradient of the whole model's way: -moved / (2 halves x lr)."""
+    played = play(Method.parse("scaffold+sem"), tiny(sizes=[4, 4]), rounds=1, cohort=2)
+    start = play(Method.parse("scaffold+sem"), tiny(sizes=[4, 4]), rounds=1, cohort=2, drop=1.0).state.params
+    # both models start from the same place with variates 0; E = 2 epochs of one batch, one at each client, lr 0.1
+    mean = {k: (played.state.params[k] - v) / -0.2 for k, v in start.items()}
+    for name, value in mean.items():
+        variates = [tree[name] for tree in played.state.clients.rows["scaffold"].values()]
+        assert float((sum(variates) / 2 - value).abs().max()) < 1e-12
+
+
+def test_momentum_does_not_inflate_the_variates():
+    """With momentum 0.9 a variate is still a gradient: of the size it has without, not ten times as large."""
+
+    def size(**settings):
+        rows = play(Method.parse("scaffold"), rounds=1, epochs=12, lr=1e-4, **settings).state.clients.rows
+        return (
+            sum(float(v.square().sum()) for tree in rows["scaffold"].values() for v in tree.values()) ** 0.5
+        )
+
+    assert size(momentum=0.9) == pytest.approx(size(), rel=0.05)
+
+
+def test_batch_norm_statistics_have_no_variate():
+    """Only what is trained is corrected; running averages are averaged."""
+    played = play(Method.parse("scaffold"), model=normed)
+    assert not any("running" in name for name in played.state.server["scaffold"])
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("scaffold(3)", "option of scaffold must be 1 or 2, the paper's I and II, not 3"),
+        ("scaffold(eta=0)", "eta of scaffold must be above 0, not 0.0"),
+    ],
+)
+def test_bad_input_is_one_sentence(text, sentence):
+    with pytest.raises(InputError) as told:
+        Method.parse(text)
+    assert str(told.value) == sentence
