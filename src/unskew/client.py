@@ -81,6 +81,7 @@ class Return:
     pull: float = 0.0  # of the objectives, to the anchor
     uploads: dict[str, Tree] = field(default_factory=dict)
     memory: dict[str, Tree] = field(default_factory=dict)
+    sound: bool = True  # all numbers are finite; judged where models are summed as they come
 
 
 @dataclass

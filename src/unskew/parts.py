@@ -292,9 +292,14 @@ class Objective(Part):
 
 @dataclass(frozen=True)
 class Aggregate(Part):
-    """Decides how updates become the next model. Linear rules only give weights; others override aggregate."""
+    """Decides how updates become the next model. Linear rules only give weights; others override aggregate.
+
+    ``linear`` promises more: a row's weight is known before it trains, up to a factor common to all rows (it
+    depends on ``examples`` alone). Then an engine may add models up as they come and keep none.
+    """
 
     slot: ClassVar[str] = "aggregate"
+    linear: ClassVar[bool] = False
 
     def weights(self, update: Update) -> Tensor:
         """One weight a row, float64; the next model is params + sum of weight x (params_i - base_i)."""

@@ -116,6 +116,7 @@ class Leg:
     closing: bool = True  # local training ends here, so parts may report
     upload: bool = True  # False: the client keeps its model, nothing is sent up
     source: Literal["server", "peer", "relay", "own"] = "server"  # how the model came: it decides whose bytes
+    summable: bool = False  # only the models' weighted sum will be asked for, so an engine need not keep them
 
 
 @dataclass
@@ -183,6 +184,8 @@ class Update:
         """Updates one after the other; parts report either in all of them or in none."""
         parts = list(updates)
         first = parts[0]
+        if len(parts) == 1:
+            return first
         trees: dict[str, Any] = {n: join([getattr(u, n) for u in parts]) for n in TREES}
         vectors: dict[str, Any] = {n: torch.cat([getattr(u, n) for u in parts]) for n in VECTORS}
         nested: dict[str, Any] = {

@@ -179,3 +179,17 @@ def test_closing_leaves_no_process_and_no_shared_memory() -> None:
     assert not any(w.is_alive() for w in workers)
     if before or Path("/dev/shm").is_dir():
         assert not {p for p in set(Path("/dev/shm").glob("*")) - before if "torch" in p.name}
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m in ("fedavg", "scaffold")])
+def test_a_cohort_too_large_to_keep_is_summed_where_it_trains(
+    crew: FastCPU, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sum of models is the same model, to rounding, and any number of workers gives the same bits."""
+    expected = played(FastCPU(workers=1), "mlp(hidden=[9])", method, torch.float64, 3)
+    monkeypatch.setattr("unskew.engines.summed.LARGE", 0)
+    inline = played(FastCPU(workers=1), "mlp(hidden=[9])", method, torch.float64, 3)
+    assert 0 <= apart(expected, inline) < 1e-12
+    assert params_hash(played(crew, "mlp(hidden=[9])", method, torch.float64, 3).params) == params_hash(
+        inline.params
+    )

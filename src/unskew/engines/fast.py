@@ -22,6 +22,7 @@ from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.engines.errands import errand, gathered
 from unskew.engines.site import JUDGED_AT_ONCE, Site
+from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.net import Net
 from unskew.store import ClientStore
@@ -81,6 +82,8 @@ class FastCPU:
         self._brief(job, federation)
         template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
         models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
+        if only_sum(job, leg):
+            return self._summed(job, leg, rows, federation, shared, store, t, models)
         answers = self._board("answers", template, len(leg.clients))
         models.write(0, leg.anchor or template, False)
         models.write(1, leg.start, leg.stacked)
@@ -98,6 +101,40 @@ class FastCPU:
         for done in returns:
             done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
         return gathered(job, leg, rows, returns, federation, params, moved)
+
+    def _summed(
+        self,
+        job: Job,
+        leg: Leg,
+        rows: Ids,
+        federation: Federation,
+        shared: Mapping[str, Tree],
+        store: ClientStore,
+        t: int,
+        models: Board,
+    ) -> Update:
+        """A plain round of a linear rule: workers add the models up in fixed blocks and send no model back."""
+        models.write(0, leg.start, False)
+        models.write(1, leg.start, False)
+        self._tell("leg", (replace(leg, start={}, anchor=None, carry=None), as_arrays(dict(shared)), t))
+        examples = torch.as_tensor(federation.weigh[leg.clients[rows]], dtype=torch.float64)
+        raw = raw_weights(job, examples)
+        groups = blocks(rows)
+        wide = {k: torch.empty(v.shape, dtype=torch.float64, device="meta") for k, v in leg.start.items()}
+        sums = self._board("sums", wide, len(groups))
+        weight = dict(zip(rows.tolist(), raw.tolist(), strict=True))
+        work = []
+        for number, group in enumerate(groups):
+            piece = self._piece(job, leg, group, store)
+            piece.adds = number, [weight[r] for r in group.tolist()]
+            work.append(piece)
+        back: dict[int, Return] = {row: done for found in self._map(work) for row, done in found.items()}
+        returns = [back[int(row)] for row in rows]
+        for done in returns:
+            done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
+        held = gathered(job, leg, rows, returns, federation, {}, {})
+        total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
+        return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
 
     def evaluate(
         self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
@@ -199,6 +236,7 @@ class Piece:
     rows: Ids
     memories: dict[str, dict[int, Any]]
     carry: dict[str, Any] | None
+    adds: tuple[int, list[float]] | None = None  # row of the board of sums, and what each client weighs in it
 
 
 @dataclass
@@ -232,13 +270,40 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     errands = [errand(job, leg, int(r), federation, as_tensors(shared), store, t) for r in work.rows]
     if work.carry is not None:
         _go_on(errands, work.carry)
-    answers: Board = setup["answers"]
+    returns = (
+        site.train(task, errands)
+        if work.adds is None
+        else _added(setup["sums"], site, task, errands, work.adds)
+    )
     back: dict[int, Return] = {}
-    for row, done in zip(work.rows, site.train(task, errands), strict=True):
-        answers.write(int(row), done.params, False)
+    for row, done in zip(work.rows, returns, strict=True):
+        if work.adds is None:
+            setup["answers"].write(int(row), done.params, False)
         reports = as_arrays(done.uploads), as_arrays(done.memory)
         back[int(row)] = replace(done, params={}, moved={}, uploads=reports[0], memory=reports[1])
     return back
+
+
+def _added(
+    board: Board, site: Site, task: Task, errands: list[Errand], adds: tuple[int, list[float]]
+) -> list[Return]:
+    """Train a block and leave sum of weight x (model - start) in the board, of the clients that are sound."""
+    row, weights = adds
+    total = {k: torch.zeros(v.shape, dtype=torch.float64) for k, v in errands[0].start.items()}
+    size = len(errands) if site.stacked else 1
+    returns: list[Return] = []
+    for first in range(0, len(errands), size):
+        some = errands[first : first + size]
+        for e, done, weight in zip(some, site.train(task, some), weights[first : first + size], strict=True):
+            trees = [done.params, *done.uploads.values()]
+            done.sound = all(
+                bool(torch.isfinite(v).all()) for t in trees for v in t.values() if v.is_floating_point()
+            )
+            for name, value in total.items() if done.sound else ():
+                value += weight * (done.params[name].to(torch.float64) - e.start[name])
+            returns.append(replace(done, params={}, moved={}))
+    board.write(row, total, False)
+    return returns
 
 
 def _go_on(errands: list[Errand], carry: dict[str, Any]) -> None:

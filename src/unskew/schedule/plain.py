@@ -18,5 +18,5 @@ class Plain(Schedule):
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         cohort = play.select()
-        update = play.train(Leg(cohort.clients, params, settings=cohort.settings))
+        update = play.train(Leg(cohort.clients, params, settings=cohort.settings, summable=True))
         return play.combine(params, update), memory
