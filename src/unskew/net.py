@@ -36,6 +36,8 @@ class Net:
         self.buffers: tuple[str, ...] = tuple(buffers)
         self.draws_masks = bool(module.fed[0])
         self.held: Tree = {}  # statistics and context of one step
+        self.half = False
+        self.wide: frozenset[str] = frozenset()
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Logits, in training mode."""
@@ -84,6 +86,14 @@ class Net:
         """The part of a model that is measured, not trained: batch norm's running averages."""
         return {k: model[k] for k in self.buffers}
 
+    def halved(self) -> Net:
+        """This net computing in bfloat16 from float32 numbers; what normalises stays in float32."""
+        here = copy.copy(self)
+        here.half = True
+        norms = [n for n, m in self.training.named_modules() if isinstance(m, BatchNorm)]
+        here.wide = frozenset(f"{n}.{p}" for n in norms for p in ("weight", "bias"))
+        return here
+
     def by_batch_statistics(self) -> Net:
         """This net, judging with the statistics of the batch at hand, for models that have none of their own."""
         here = copy.copy(self)
@@ -108,5 +118,9 @@ class Net:
         upto: str | None = None,
     ) -> Tensor:
         held = {k: v for k, v in params.items() if k in self.own}
+        if self.half:
+            held = {k: v if k in self.wide else v.to(torch.bfloat16) for k, v in held.items()}
+            x = x.to(torch.bfloat16)
         cut = {"since": since, "upto": upto} if since or upto else None
-        return functional_call(module, held | self.held, (x,), cut)  # type: ignore[no-any-return]
+        found: Tensor = functional_call(module, held | self.held, (x,), cut)
+        return found.to(torch.float32) if self.half else found

@@ -8,7 +8,7 @@ is that of ``unskew.client``; only the order of additions inside a kernel may di
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -111,7 +111,8 @@ class Stepper:
     """One optimiser step of a block's first clients."""
 
     def __init__(self, task: Task, pool: Pool, block: Block, compile: bool = False, half: bool = False):
-        self.task, self.pool, self.block, self.half = task, pool, block, half
+        self.task = replace(task, net=task.net.halved()) if half else task
+        self.pool, self.block = pool, block
         self.rule = optimizer(task.local)
         self.state = self.rule.init(block.params)
         anchored = 0 if block.own_anchor else None
@@ -151,7 +152,7 @@ class Stepper:
 
     def _one(self, padded: bool) -> Callable[..., tuple[Tree, Tensor]]:
         """Gradient and value for one client, to be vmapped; statistics must be arguments to be updated."""
-        task, half, shared = self.task, self.half, self.block.shared
+        task, shared = self.task, self.block.shared
 
         def one(
             params: Tree,
@@ -170,8 +171,7 @@ class Stepper:
             counted = weight if padded else None
 
             def value(params: Tree, buffers: Tree) -> Tensor:
-                with torch.autocast(x.device.type, torch.bfloat16, enabled=half):
-                    return loss(task, task.net.bound(buffers, seed, counted), params, batch, scene)
+                return loss(task, task.net.bound(buffers, seed, counted), params, batch, scene)
 
             grads, found = grad_and_value(value)(params, buffers)
             here = task.net.bound(buffers, seed, counted)
