@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -47,8 +49,9 @@ def run(
         raise InputError(f"{experiment} has a [sweep] table; run it with `unskew sweep {experiment}`")
     from unskew.run import run as start
 
-    ended = start(spec, out=out or default_folder(spec), progress=not as_json)
-    show(ended, as_json)
+    folder = out or default_folder(spec)
+    with hint_when_interrupted(folder):
+        show(start(spec, out=folder, progress=not as_json), as_json)
 
 
 @app.command()
@@ -59,7 +62,21 @@ def resume(
     """Go on with a run that was stopped; the numbers are those of a run never stopped."""
     from unskew.run import resume as go_on
 
-    show(go_on(folder, progress=not as_json), as_json)
+    with hint_when_interrupted(folder):
+        show(go_on(folder, progress=not as_json), as_json)
+
+
+@contextlib.contextmanager
+def hint_when_interrupted(folder: Path) -> Iterator[None]:
+    """Ctrl-C ends a run with code 130, and with the command that goes on with it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        begun = (folder / "spec.json").exists()
+        typer.echo(
+            f"interrupted; go on with it by `unskew resume {folder}`" if begun else "interrupted", err=True
+        )
+        raise typer.Exit(130) from None
 
 
 def everything(spec: Spec) -> str:
@@ -107,9 +124,7 @@ def show(ended: Run, as_json: bool) -> None:
     for target, round_ in result["rounds_to_target"].items():
         rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"
     if "gamma" in result:
-        rows["gamma"] = (
-            f"{result['gamma']['gamma']:.4f} (thesis eq. 3.1, {result['gamma']['steps']} steps)"
-        )
+        rows["gamma"] = f"{result['gamma']['gamma']:.4f} (thesis eq. 3.1, {result['gamma']['steps']} steps)"
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)

@@ -1,0 +1,107 @@
+"""A real process, really killed: what is resumed ends in the same bits as what was never stopped."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unskew.errors import InputError
+from unskew.run import Run, resume, run
+from unskew.seeds import generator
+from unskew.spec import Spec
+from unskew.sweep import flags
+
+COMMON: dict[str, Any] = {
+    "clients": 20,
+    "cohort": 4,
+    "rounds": 30,
+    "model": "mlp(hidden=[16])",
+    "lr": 0.05,
+    "checkpoint": 0.0,
+    "engine": "loop",  # of the two that run here the one that starts sooner
+}
+KILLED: dict[str, dict[str, Any]] = {
+    "faults": {"late": 0.3, "drop": 0.2, "nan": 0.1, "engine": "auto"},
+    "momentum": {"method": "fedavg(uniform=true)+full", "momentum": 0.9, "nesterov": True, "evaluate": 3},
+    "scaffold": {"method": "scaffold+sem", "late": 0.2, "measure": ("divergence",)},
+}
+
+
+def start(out: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "unskew", "run", "--out", str(out), *flags(Spec(**settings)), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(process: subprocess.Popen[str], ready: Callable[[], bool], patience: float = 120) -> None:
+    """Look again and again until it is so; a process that ends before is a failure."""
+    begun = time.monotonic()
+    while not ready():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() - begun < patience, "the run does not get on"
+        time.sleep(0.001)
+
+
+def rounds_in(out: Path) -> int:
+    log = out / "rounds.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
+
+
+def assert_same(one: Run, other: Run) -> None:
+    """Every bit of the model, and every number but the time, in memory and in the file."""
+    assert one.result["model_sha256"] == other.result["model_sha256"]
+    lines = [[{k: v for k, v in li.items() if k != "wall_s"} for li in r.folder.lines] for r in (one, other)]
+    assert lines[0] == lines[1]
+    assert one.path is not None
+    assert [json.loads(li) for li in (one.path / "rounds.jsonl").read_text().splitlines()] == one.folder.lines
+
+
+@pytest.mark.parametrize("case", KILLED)
+def test_kill_9_at_any_moment_then_resume(case: str, tmp_path: Path) -> None:
+    """The moment is drawn by a seed: some rounds in, then a few thousandths of a second into the next."""
+    settings = COMMON | KILLED[case]
+    rng = generator(0, "kill", case)
+    at, later = int(rng.integers(2, 15)), float(rng.uniform(0, 0.03))
+    process = start(tmp_path / "run", settings)
+    try:
+        wait_for(process, lambda: rounds_in(tmp_path / "run") >= at)
+        time.sleep(later)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == {"status": "running"}
+    ended = resume(tmp_path / "run", progress=False)
+    assert_same(ended, run(progress=False, **settings))
+
+
+def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path) -> None:
+    """A folder in use is refused while its run goes on; SIGINT ends it with code 130 and a checkpoint."""
+    out, settings = tmp_path / "run", COMMON | {"rounds": 60, "checkpoint": 1000.0}
+    process = start(out, settings)
+    try:
+        wait_for(process, lambda: rounds_in(out) >= 2)
+        process.send_signal(signal.SIGSTOP)  # alive, but it does not end before we have looked
+        with pytest.raises(InputError) as refusal:
+            resume(out, progress=False)
+        assert str(refusal.value) == f"{out} is in use by a run that is still going; wait for it"
+        with pytest.raises(InputError) as refusal:
+            run(out=out, progress=False, **settings)
+        assert str(refusal.value) == (
+            f"{out} already holds a run (running); go on with it by `unskew resume {out}`"
+        )
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
+        said, complaint = process.communicate(timeout=60)
+    assert (process.returncode, said) == (130, "")
+    assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
+    assert len(list((out / "state").glob("*.safetensors"))) == 1
+    assert_same(resume(out, progress=False), run(progress=False, **settings))
