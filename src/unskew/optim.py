@@ -85,7 +85,7 @@ def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor)
     """weights <- weights - lr x direction, with one rate for all or one a row."""
     if isinstance(lr, Tensor):
         rates = [lr.view(-1, *[1] * (w.dim() - 1)).to(w.dtype) for w in weights]
-        torch._foreach_sub_(weights, torch._foreach_mul(direction, rates))
+        torch._foreach_addcmul_(weights, direction, rates, value=-1)
     else:
         torch._foreach_add_(weights, direction, alpha=-lr)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import grad_and_value, vmap
+from torch.func import vmap
 
 from unskew.client import Errand, Pool, Return, Scene, Task, brought_back, corrected, drawn, loss, mask_seeds
 from unskew.optim import optimizer
@@ -108,7 +108,11 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
 
 
 class Stepper:
-    """One optimiser step of a block's first clients."""
+    """One optimiser step of a block's first clients.
+
+    Clients do not touch each other, so the gradient of the sum of their losses is each one's own gradient: the
+    loss is vmapped, and one ordinary backward pass serves all.
+    """
 
     def __init__(self, task: Task, pool: Pool, block: Block, compile: bool = False, half: bool = False):
         self.task = replace(task, net=task.net.halved()) if half else task
@@ -118,9 +122,13 @@ class Stepper:
         anchored = 0 if block.own_anchor else None
         masked = 0 if block.seeds is not None else None
         axes = (0, 0, 0, 0, 0, anchored, 0, 0, 0, masked)
-        self.gradients = {padded: vmap(self._one(padded), in_dims=axes) for padded in (False, True)}
+        self.losses = {padded: vmap(self._loss(padded), in_dims=axes) for padded in (False, True)}
         if compile:
-            self.gradients = {p: torch.compile(g, dynamic=False) for p, g in self.gradients.items()}
+            self.losses = {p: torch.compile(f, dynamic=False) for p, f in self.losses.items()}
+        changed = task.objectives or task.local.clip is not None
+        self.corrected = vmap(self._corrected, in_dims=(0, *axes)) if changed else None
+        rates = {e.lr for e in block.errands}
+        self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
 
     def step(self, s: int | Tensor, clients: int, padded: bool) -> None:
         """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph."""
@@ -131,11 +139,8 @@ class Stepper:
             return here[:clients]
 
         x, y = self.pool.take(now(block.index))
-        draws = {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()}
-        params, state = _first(block.params, clients), _first(self.state, clients)
-        rate = now(block.rate)
-        grads, found = self.gradients[padded](
-            params,
+        params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
+        scene = (
             _first(block.buffers, clients),
             x,
             y,
@@ -143,15 +148,42 @@ class Stepper:
             _first(block.anchor, clients) if block.own_anchor else block.anchor,
             block.census[:clients],
             {part: _first(tree, clients) for part, tree in block.mine.items()},
-            draws,
+            {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
             None if block.seeds is None else now(block.seeds),
         )
+        found = self.losses[padded](params, *scene)
+        gradients = torch.autograd.grad(found.sum(), list(params.values()), allow_unused=True)
+        pairs = zip(params.items(), gradients, strict=True)
+        grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
         with torch.no_grad():
-            self.rule.step(params, grads, state, rate, s.squeeze(0) if isinstance(s, Tensor) else s)
+            if not isinstance(s, Tensor) and s == 0:
+                self._lay_out_like(grads)
+            still = _first(block.params, clients)
+            if self.corrected is not None:
+                grads = self.corrected(grads, still, *scene)
+            rate = now(block.rate)
+            alike = self.rate is not None and not isinstance(
+                s, Tensor
+            )  # an exact prefix: nobody has finished
+            count = s.squeeze(0) if isinstance(s, Tensor) else s
+            state = _first(self.state, clients)
+            self.rule.step(still, grads, state, self.rate if alike and self.rate is not None else rate, count)
             block.losses[:clients] += torch.where(rate > 0, found.detach(), 0)
 
-    def _one(self, padded: bool) -> Callable[..., tuple[Tree, Tensor]]:
-        """Gradient and value for one client, to be vmapped; statistics must be arguments to be updated."""
+    def _lay_out_like(self, grads: Tree) -> None:
+        """Give models the memory layout in which their gradients come: adding across layouts is slow."""
+        for name, grad in grads.items():
+            for tree in (self.block.params, self.state):
+                if (
+                    name in tree
+                    and tree[name].stride() != grad.stride()
+                    and tree[name].shape[1:] == grad.shape[1:]
+                ):
+                    old = tree[name]
+                    tree[name] = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype).copy_(old)
+
+    def _loss(self, padded: bool) -> Callable[..., Tensor]:
+        """The loss of one client, to be vmapped; statistics must be arguments to be updated."""
         task, shared = self.task, self.block.shared
 
         def one(
@@ -165,19 +197,30 @@ class Stepper:
             mine: dict[str, Tree],
             draws: dict[str, Tree],
             seed: Tensor | None,
-        ) -> tuple[Tree, Tensor]:
-            batch = Batch(x, y, weight)
+        ) -> Tensor:
+            net = task.net.bound(buffers, seed, weight if padded else None)
             scene = Scene(anchor, census, shared, mine, draws)
-            counted = weight if padded else None
-
-            def value(params: Tree, buffers: Tree) -> Tensor:
-                return loss(task, task.net.bound(buffers, seed, counted), params, batch, scene)
-
-            grads, found = grad_and_value(value)(params, buffers)
-            here = task.net.bound(buffers, seed, counted)
-            return corrected(task, here, grads, params, batch, scene), found
+            return loss(task, net, params, Batch(x, y, weight), scene)
 
         return one
+
+    def _corrected(
+        self,
+        grads: Tree,
+        params: Tree,
+        buffers: Tree,
+        x: Tensor,
+        y: Tensor,
+        weight: Tensor,
+        anchor: Tree,
+        census: Tensor,
+        mine: dict[str, Tree],
+        draws: dict[str, Tree],
+        seed: Tensor | None,
+    ) -> Tree:
+        net = self.task.net.bound(buffers, seed, weight)
+        scene = Scene(anchor, census, self.block.shared, mine, draws)
+        return corrected(self.task, net, grads, params, Batch(x, y, weight), scene)
 
 
 def train_stacked(task: Task, pool: Pool, errands: Sequence[Errand], device: torch.device) -> list[Return]:
