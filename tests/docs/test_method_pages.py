@@ -1,0 +1,49 @@
+"""The pages about methods: their code runs, their pictures and recipes exist and are sound."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from unskew.method import PARTS, PRESETS, Method
+from unskew.spec import Spec, grid_values, read_toml
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = sorted((DOCS / "methods").glob("*.md"))
+RECIPES = sorted((DOCS / "recipes").glob("*.toml"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    """Every Python block, one after the other, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    assert blocks
+    names: dict[str, object] = {"__name__": "page"}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_a_page_is_whole(page):
+    """It is about a method that there is, has its picture, what it costs and discloses, and only recipes that exist."""
+    text = page.read_text()
+    assert page.stem in {*PARTS, *PRESETS}
+    assert f"](../img/{page.stem}.svg)" in text
+    assert (DOCS / "img" / f"{page.stem}.svg").read_text().startswith("<svg")
+    for heading in ("**Helps**", "**Costs**", "**Discloses**", "## Numbers"):
+        assert heading in text
+    for recipe in re.findall(r"docs/recipes/(\w+\.toml)", text):
+        assert (DOCS / "recipes" / recipe).is_file()
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda p: p.stem)
+def test_a_recipe_can_be_run(recipe):
+    """Its settings and its methods are read without complaint, and some page names it."""
+    settings, grid = read_toml(recipe)
+    for expression in grid_values("method", grid["method"], recipe.name):
+        Method.parse(expression)
+        Spec.of(settings | {"method": expression})
+    assert any(recipe.name in page.read_text() for page in PAGES)
