@@ -1,0 +1,56 @@
+"""The page about checks: its code runs, prints what it says, and its table is the battery's."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from unskew.checks import CHECKS, FORM
+from unskew.cli import main
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.S)
+
+
+def test_the_code_of_the_page_runs_and_says_what_it_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = types.ModuleType("page_about_checks")
+    monkeypatch.setitem(sys.modules, page.__name__, page)
+    exec(compile("\n".join(blocks("python")), str(PAGE), "exec", dont_inherit=True), vars(page))
+    said = capsys.readouterr().out
+    (expected,) = blocks("text")
+    for sentence in expected.strip().splitlines():
+        assert re.sub(r"[\d.]+e[+-]\d+", "", sentence) in re.sub(r"[\d.]+e[+-]\d+", "", said)
+    assert ", ".join(CHECKS) in said
+    assert "SoftPull(mu=0.5)" in said
+
+
+def test_the_table_of_the_page_is_the_battery() -> None:
+    """Every check with the first line of its docstring, in order; the first four are those of a part's form."""
+    table = re.findall(r"^\| `(\w+)` \| (.*) \|$", PAGE.read_text(), flags=re.M)
+    assert table == [(name, (inspect.getdoc(check) or "").split("\n")[0]) for name, check in CHECKS.items()]
+    assert list(FORM) == list(CHECKS)[:4]
+
+
+def test_the_part_of_the_page_runs_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From the folder that holds its file, as the page says."""
+    (written,) = re.findall(r"`unskew run (--method \".*?\")`", PAGE.read_text())
+    (tmp_path / "softpull.py").write_text(blocks("python")[0])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    small = ["--clients", "8", "--cohort", "2", "--rounds", "1", "--json"]
+    assert main(["run", *shlex.split(written), *small]) == 0
+    assert "softpull:SoftPull(mu=0.5)+sem" in capsys.readouterr().out
+    sys.modules.pop("softpull", None)
