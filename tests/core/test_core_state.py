@@ -39,6 +39,18 @@ def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
     assert found.clients.rows["part"][3]["n"].tolist() == 8
 
 
+def test_every_type_that_a_part_may_remember_is_saved(tmp_path: Path) -> None:
+    kinds = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool"]
+    kept = state()
+    kept.server["part"] = {kind: torch.tensor([0, 1, 1]).to(getattr(torch, kind)) for kind in kinds}
+    save_state(kept, tmp_path)
+    found = load_state(tmp_path)
+    assert found is not None
+    for kind, value in kept.server["part"].items():
+        assert found.server["part"][kind].dtype == value.dtype
+        assert torch.equal(found.server["part"][kind], value)
+
+
 def test_memory_that_is_the_model_itself_is_saved_too(tmp_path: Path) -> None:
     """A part may remember the model it was handed, which is then one tensor under two names."""
     same = state()
