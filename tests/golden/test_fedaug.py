@@ -164,6 +164,14 @@ def test_copies_are_redrawn_each_round_or_made_once():
     assert FedAug(0.8).once(SKEWED, 4, 0) is SKEWED
 
 
+@pytest.mark.parametrize("redraw", ["each", "once"])
+def test_a_resumed_run_makes_the_same_copies(redraw):
+    """Stopped after every round it ends in the same bits."""
+    method = Method.of(FedAug(0.4, redraw=redraw))
+    whole, stopped = (play(method, SKEWED, rounds=3, stopped=s) for s in (False, True))
+    assert whole == stopped
+
+
 def test_copies_come_from_all_originals_in_turn():
     """Seven copies of three originals: each two or three times."""
     from unskew.prepare.fedaug import _in_turn
@@ -219,10 +227,12 @@ def test_a_mask_covers_little_and_holds_the_mean():
     ],
 )
 def test_bad_input_is_one_sentence(build, sentence):
+    """What is wrong, where, and what to write instead."""
     with pytest.raises(InputError) as told:
         build()
     assert str(told.value) == sentence
 
 
 def test_the_thesiss_combination_is_a_preset():
+    """Chapter 6 by name; both parts are at their defaults."""
     assert str(Method.parse("2p_fedaug")) == "fedaug+phase_shift"

@@ -89,10 +89,12 @@ def test_h_is_the_mean_of_what_all_clients_remember(schedule, faults):
 
 
 def test_it_averages_uniformly_unless_another_rule_is_written():
+    """The paper's mean by its name alone, samples' where fedavg is written."""
     assert Method.parse("feddyn").aggregate == FedAvg(uniform=True)
     assert Method.parse("feddyn+fedavg").aggregate == FedAvg()
 
 
 def test_alpha_must_be_above_zero():
+    """At 0 there is no regulariser to divide by."""
     with pytest.raises(InputError, match=r"^alpha of feddyn must be above 0, not 0\.0; at 0 write fedavg$"):
         Method.parse("feddyn(0)")

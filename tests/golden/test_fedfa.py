@@ -106,6 +106,7 @@ def test_only_clients_that_took_part_are_remembered():
     ],
 )
 def test_bad_input_is_one_sentence(text, sentence):
+    """What is wrong, where, and what to write instead."""
     with pytest.raises(InputError) as told:
         Method.parse(text)
     assert str(told.value) == sentence

@@ -93,6 +93,7 @@ def test_the_past_counts_once_tau_rounds_have_gone():
 
 
 def test_tau_zero_keeps_nothing():
+    """Without past rounds no gradient waits on the server."""
     _, memory = step(FedFV(tau=0), landed([ONE, TWO], [0.1, 0.2]))
     assert len(memory["ids"]) == 0
     assert len(memory["g:w"]) == 0
@@ -130,6 +131,7 @@ def test_its_length_is_that_of_the_plain_mean():
     ],
 )
 def test_bad_input_is_one_sentence(text, sentence):
+    """What is wrong, where, and what to write instead."""
     with pytest.raises(InputError) as told:
         Method.parse(text)
     assert str(told.value) == sentence

@@ -70,6 +70,7 @@ def test_under_phase_shift_it_is_fedavg_but_for_the_last_collection():
 
 
 def test_unequal_steps_change_the_model():
+    """Clients of two to nine samples take unequal steps: it is not FedAvg then."""
     assert play(Method.parse("fednova")).hash != play(Method.parse("fedavg")).hash
 
 

@@ -63,6 +63,7 @@ def test_mu_never_falls_below_zero():
 
 @pytest.mark.parametrize("settings", [{}, {"momentum": 0.9}])
 def test_mu_zero_is_fedavg_to_the_last_bit(settings):
+    """No spring, no change, with momentum or without."""
     assert (
         play(Method.parse("fedprox(mu=0)"), **settings).hash == play(Method.parse("fedavg"), **settings).hash
     )
@@ -97,5 +98,6 @@ def test_defaults_and_what_it_asks_for():
 
 
 def test_a_negative_mu_is_refused():
+    """A spring that pushes is a mistake."""
     with pytest.raises(InputError, match=r"^mu of fedprox must be at least 0, not -0\.1$"):
         Method.parse("fedprox(mu=-0.1)")

@@ -55,6 +55,7 @@ def test_option_one_takes_the_gradient_at_the_global_model():
 
 
 def test_a_client_without_a_step_keeps_its_variate():
+    """There is no gradient to learn from, and nothing is divided by 0."""
     sent, kept = Scaffold().report(visit(work=0.0))
     assert kept["w"].tolist() == [1.0, 0.0]
     assert sent["w"].tolist() == [0.0, 0.0]
@@ -137,6 +138,7 @@ def test_batch_norm_statistics_have_no_variate():
     ],
 )
 def test_bad_input_is_one_sentence(text, sentence):
+    """What is wrong, where, and what to write instead."""
     with pytest.raises(InputError) as told:
         Method.parse(text)
     assert str(told.value) == sentence

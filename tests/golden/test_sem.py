@@ -219,11 +219,13 @@ def test_a_client_that_goes_on_with_its_own_model_sends_nothing():
     ],
 )
 def test_bad_input_is_one_sentence(build, sentence):
+    """What is wrong, where, and what to write instead."""
     with pytest.raises(InputError) as told:
         build()
     assert str(told.value) == sentence
 
 
 def test_what_is_disclosed_depends_on_the_pairing():
+    """Label counts leave a client only where the pairing needs them."""
     assert SEM().discloses == ("its half-trained model to another client",)
     assert SEM(pairing="emd").discloses[-1] == "label counts"
