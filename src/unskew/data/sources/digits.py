@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Dataset, hold_out
+from unskew.data.dataset import Array, Dataset, hold_out
 from unskew.data.sources.source import Form, Source
 from unskew.errors import InputError
 
@@ -41,11 +42,7 @@ class Digits(Source):
 
     def read(self, root: str | os.PathLike[str] | None = None) -> Dataset:
         """Nothing is looked for: the data comes with scikit-learn."""
-        from sklearn.datasets import load_digits
-
-        bunch = load_digits()
-        x = bunch.images.astype(np.uint8)[:, None]
-        y = bunch.target.astype(np.int64)
+        x, y = embedded()
         test = hold_out(y, self.test, self.seed)
         labels = tuple("0123456789")
         return self.dataset(x[~test], y[~test], x[test], y[test], labels, "embedded in scikit-learn")
@@ -53,3 +50,18 @@ class Digits(Source):
     def find(self, folder: Path) -> tuple[Form, Path] | None:
         """Always there, in no folder."""
         return None
+
+
+def embedded() -> tuple[Array, Array]:
+    """Images and labels, from scikit-learn's own file: loading scikit-learn as well takes a second more."""
+    found = importlib.util.find_spec("sklearn")
+    file = (
+        Path(found.origin).parent / "datasets" / "data" / "digits.csv.gz" if found and found.origin else None
+    )
+    if file is not None and file.is_file():
+        table = np.loadtxt(file, np.uint8, delimiter=",")
+        return table[:, :-1].reshape(-1, 1, 8, 8), table[:, -1].astype(np.int64)
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return bunch.images.astype(np.uint8)[:, None], bunch.target.astype(np.int64)
