@@ -104,3 +104,11 @@ def test_availability_is_read_from_one_set(monkeypatch: pytest.MonkeyPatch) -> N
     advised = advice_for(one_class_each(50, 20))
     assert advised["sem"].available
     assert not advised["flea"].available
+
+
+def test_available_is_what_a_method_can_be_made_of() -> None:
+    """It is told by the names of files, so that a diagnosis need not load torch, and agrees with the parts."""
+    from unskew.method import PARTS
+
+    remedies = {remedy.part for remedy in advising.REMEDIES}
+    assert remedies & advising.AVAILABLE == remedies & PARTS.keys()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from unskew.report.situation import (
@@ -21,8 +22,11 @@ from unskew.report.situation import (
 Fit = Literal["try", "perhaps", "no"]
 Judgement = tuple[Fit, str]
 
-AVAILABLE: frozenset[str] = frozenset()
-"""Parts that this version can train with; the rest are marked."""
+AVAILABLE = frozenset(file.stem for file in Path(__file__).parents[1].glob("*/*.py"))
+"""What this version can train with, the rest is marked: a part is one file named after it in its slot's folder.
+
+Asking ``unskew.method`` would load torch, which a diagnosis does not need.
+"""
 
 
 @dataclass(frozen=True)
