@@ -1,4 +1,4 @@
-"""``unskew diagnose`` and ``unskew demo``: the question answered in one command."""
+"""``unskew diagnose``: the question answered in one command."""
 
 from __future__ import annotations
 
@@ -131,15 +131,6 @@ def test_bad_input_is_one_sentence(
     assert said in err
     assert len(err.strip().splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
-
-
-def test_the_demo_ends_with_a_table_and_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The path of the report is the last thing said."""
-    assert main(["demo"]) == 0
-    shown = capsys.readouterr().out
-    assert "What to try" in shown
-    assert shown.rstrip().endswith("diagnosis.html")
-    assert (tmp_path / "unskew-demo" / "diagnosis.html").is_file()
 
 
 def test_measuring_needs_neither_torch_nor_a_drawing_library() -> None:

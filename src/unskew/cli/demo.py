@@ -2,61 +2,168 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from unskew.cli import app, options
-from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.report.results.leaderboard import Row
+    from unskew.sweep import Cell
 
 
 @app.command()
 def demo(
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FOLDER", help="Where the reports go.")
-    ] = "unskew-demo",
-    seed: options.Seed = 0,
-) -> None:
-    """Show what unskew does, on data that comes with it; ends with a table and a report."""
-    folder = Path(output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{output!r} is a file; name a folder for the reports")
-    if not folder.parent.is_dir():
-        raise InputError(f"the folder {str(folder.parent)!r} does not exist; make it or write elsewhere")
-    folder.mkdir(exist_ok=True)
-    console = Console()
-    reports = [part(folder, seed, console) for part in SHOWN]
-    console.print(
-        "\nopen " + ", ".join(f"[bold]{escape(str(report))}[/]" for report in reports), soft_wrap=True
-    )
-
-
-def _diagnosis(folder: Path, seed: int, console: Console) -> Path:
-    """Scarce digits over 50 clients, as skewed as SEM's hardest setting."""
-    from unskew.data import load
-    from unskew.data.partition import partition
-    from unskew.report.diagnosis import diagnose
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where runs and reports go.")
+    ] = Path("runs/demo"),
+    processes: Annotated[int, typer.Option("--processes", "-j", help="Runs at a time.")] = 2,
+    as_json: options.Json = False,
+) -> int:
+    """Diagnose, train and compare on data that comes with unskew; ends with a table and a report."""
+    from unskew import demo as scene
     from unskew.report.diagnosis_page import save_diagnosis
+    from unskew.report.results.comparison import compare
+    from unskew.report.results.write import save
     from unskew.report.terminal import show
 
-    digits = load("digits")
-    part = partition(digits, "dirichlet(0.1)", clients=50, seed=seed, fraction=0.5)
-    found = diagnose(
-        part.counts,
-        data=digits.name,
-        about=options.about(digits, part),
-        labels=digits.labels,
-        record=part.record,
-    )
+    scene.check(out)
+    console = Console(quiet=as_json)
+    found = scene.diagnosis()
     show(found, console)
-    report = folder / "diagnosis.html"
-    save_diagnosis(found, report)
-    return report
+    runs = len(scene.METHODS) * len(scene.SEEDS)
+    console.print(
+        f"\n[bold]Training[/] {len(scene.METHODS)} methods over {len(scene.SEEDS)} seeds: {runs} runs of "
+        f"{scene.SETTINGS['rounds']} rounds, {processes} at a time\n"
+    )
+    with Bars(not as_json) as bars:
+        failed = scene.train(out, scene.METHODS, scene.SEEDS, scene.SETTINGS, processes, bars)
+    compared = compare(out)
+    reports = {"diagnosis": out / "diagnosis.html", "report": out / "report.html"}
+    save_diagnosis(found, reports["diagnosis"])
+    save(compared, reports["report"], "html")
+    if as_json:
+        paths = {name: str(path) for name, path in reports.items()}
+        typer.echo(json.dumps({"diagnosis": found.as_dict(), "comparison": compared.as_dict()} | paths))
+        return 1 if failed else 0
+    console.print(f"\n[bold]{escape(compared.headline.title)}[/]", highlight=False)
+    console.print(escape(compared.headline.lead) + "\n", highlight=False)
+    for _, rows in compared.tables:
+        console.print(table(rows))
+    console.print(
+        f"[dim]accuracy: final global test accuracy in %, mean ± standard deviation of {len(scene.SEEDS)} seeds; "
+        "p: paired t-test against fedavg; traffic: to, from and between clients[/]\n",
+        highlight=False,
+    )
+    for name, path in reports.items():
+        console.print(f"{name:<10} [bold]{escape(str(path))}[/]", soft_wrap=True, highlight=False)
+    console.print(
+        f"experiment [bold]{escape(str(out / scene.EXPERIMENT))}[/] [dim](change it, then run it with "
+        "'unskew sweep FILE --out runs/mine')[/]",
+        soft_wrap=True,
+        highlight=False,
+    )
+    for cell in failed:
+        console.print(f"[red]{escape(cell.name)} failed[/]: {escape(cell.error)}", highlight=False)
+    return 1 if failed else 0
 
 
-SHOWN: tuple[Callable[[Path, int, Console], Path], ...] = (_diagnosis,)
-"""What the demo shows, in order; each prints its table and returns the report it wrote."""
+def table(rows: tuple[Row, ...]) -> Table:
+    """What each method gained over the baseline, and what it cost in bytes and in what clients disclose."""
+    from unskew.report.results import words
+
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    shown.add_column("method", style="bold", no_wrap=True)
+    for head in ("accuracy", "to fedavg", "p", "traffic"):
+        shown.add_column(head, justify="right", no_wrap=True)
+    shown.add_column("a client discloses, beyond updates", style="dim")
+    best = words.contenders(rows)[0]
+    for row in rows:
+        apart = row.difference
+        spread = f" ± {100 * row.final.sd:.1f}" if row.final.sd is not None else ""
+        accuracy = f"{100 * row.final.mean:.1f}{spread}"
+        told = [what.rpartition(" (")[0] for what in row.group.counted[0].result["discloses"]]
+        shown.add_row(
+            escape(row.group.label),
+            f"[bold green]{accuracy}[/]" if row is best else accuracy,
+            words.signed(apart.mean) if apart and apart.mean is not None else words.DASH,
+            words.p_text(apart.p) if apart else words.DASH,
+            words.DASH if row.group.bound else words.size(row.bytes.mean),
+            ", ".join(told),
+        )
+    return shown
+
+
+class Bars:
+    """How far every method is: a bar each on a terminal, a line a finished run elsewhere."""
+
+    def __init__(self, speaks: bool):
+        console = Console(stderr=True)
+        self.drawn, self.told = speaks and console.is_terminal, speaks and not console.is_terminal
+        self.bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("rounds"),
+            TextColumn("{task.fields[accuracy]}", style="bold"),
+            TimeElapsedColumn(),
+            console=console,
+            disable=not self.drawn,
+            refresh_per_second=4,
+        )
+        self.tasks: dict[str, TaskID] = {}
+        self.ended: list[str] = []
+        self.seen: dict[str, tuple[int, float | None]] = {}  # cell -> rounds, accuracy
+        self.looked = 0.0
+
+    def __enter__(self) -> Bars:
+        self.bars.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.bars.stop()
+
+    def __call__(self, cells: list[Cell]) -> None:
+        now = [cell for cell in cells if cell.status in ("done", "failed") and cell.name not in self.ended]
+        if not now and time.monotonic() - self.looked < 0.5:
+            return
+        self.looked = time.monotonic()
+        for cell in [*now, *(cell for cell in cells if cell.status == "running")]:
+            self.seen[cell.name] = _so_far(cell)
+        for cell in now:
+            self.ended.append(cell.name)
+            if self.told:
+                accuracy = self.seen[cell.name][1]
+                said = f"accuracy {accuracy:.4f}" if cell.status == "done" else cell.status
+                many = f"{len(self.ended)} of {len(cells)}"
+                typer.echo(f"{many}: {cell.spec.method}, seed {cell.spec.seed}: {said}", err=True)
+        if self.drawn:
+            for method in dict.fromkeys(cell.spec.method for cell in cells):
+                self._draw(method, [cell for cell in cells if cell.spec.method == method])
+
+    def _draw(self, method: str, cells: list[Cell]) -> None:
+        if method not in self.tasks:
+            total = sum(cell.spec.rounds for cell in cells)
+            self.tasks[method] = self.bars.add_task(method, total=total, accuracy="", start=False)
+        seen = [self.seen[cell.name] for cell in cells if cell.name in self.seen]
+        if seen:
+            self.bars.start_task(self.tasks[method])
+        judged = [accuracy for _, accuracy in seen if accuracy is not None]
+        said = f"accuracy {sum(judged) / len(judged):.4f}" if judged else ""
+        self.bars.update(self.tasks[method], completed=sum(rounds for rounds, _ in seen), accuracy=said)
+
+
+def _so_far(cell: Cell) -> tuple[int, float | None]:
+    """How many rounds a run has played, and its accuracy after them."""
+    from unskew.log import read_folder
+
+    lines = read_folder(cell.folder)[0].lines if (cell.folder / "spec.json").is_file() else []
+    return len(lines), lines[-1].get("global_test_accuracy") if lines else None
