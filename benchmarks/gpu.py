@@ -48,8 +48,9 @@ def federation(sizes: list[int], shape: tuple[int, ...] = (3, 32, 32)) -> Federa
 
 
 def played(job: Job, rounds: int, device: str) -> State:
-    first = {k: v.to(device) for k, v in job.net.initial.items()}
-    state = initial_state(first, {p.name: p.init_server(first) for p in job.method.parts}, 0)
+    job.net.to(torch.device(device))
+    memories = {p.name: p.init_server(job.net) for p in job.method.parts}
+    state = initial_state(dict(job.net.initial), memories, 0)
     for _ in range(rounds):
         state, _ = play_round(job, state)
     return state

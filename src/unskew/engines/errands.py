@@ -57,6 +57,12 @@ def errand(
         pooled=int(federation.pooled[client]),
     )
     rate = job.local.lr * job.decay.factor(t, job.rounds) if settings.lr is None else float(settings.lr[row])
+    device = next(iter(start.values())).device
+
+    def there(tree: Tree) -> Tree:
+        """A client's memory where it trains; it is kept on the host."""
+        return {k: v.to(device) for k, v in tree.items()}
+
     before = leg.carry.take(np.array([row])) if leg.carry is not None else None
     return Errand(
         client=client,
@@ -71,7 +77,7 @@ def errand(
         ),
         shared=shared,
         mine={
-            o.name: store.get(o.name, client, o.init_client(job.net, federation.relative[client]))
+            o.name: there(store.get(o.name, client, o.init_client(job.net, federation.relative[client])))
             for o in job.method.objective
         },
         moved=None if before is None else {k: v[0] for k, v in before.moved.items()},

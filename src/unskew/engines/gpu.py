@@ -28,6 +28,7 @@ from unskew.engines.site import Site
 from unskew.engines.stacked import Block, Stepper, blocked, returned
 from unskew.errors import RunFailed
 from unskew.models.layers import BatchNorm
+from unskew.models.unfolded import unfold
 from unskew.plan import batches_in
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
@@ -101,9 +102,13 @@ class FastGPU:
         return self.site(job, dataset).judge(job.judging_net, model, places)
 
     def site(self, job: Job, dataset: Dataset) -> Site:
-        if self._site is None or self._site.dataset is not dataset:
-            self._site, self._stage = Site(dataset, job.dtype, self.device), None
-            job.net.to(self.device)
+        if self._site is not None and (self._site.dataset is dataset or self._site.refill(dataset)):
+            return (
+                self._site
+            )  # samples drawn anew each round keep their place, and so do the graphs over them
+        self._site, self._stage = Site(dataset, job.dtype, self.device), None
+        job.net.to(self.device)
+        unfold(job.net.training)
         return self._site
 
     def close(self) -> None:

@@ -45,6 +45,17 @@ class Site:
         self.pool = Pool(samples(data.x), torch.as_tensor(data.y).to(self.device), *scale)
         self.test = Pool(samples(data.x_test), torch.as_tensor(data.y_test).to(self.device), *scale)
 
+    def refill(self, dataset: Dataset) -> bool:
+        """Put another data set of the same shape in the place of this one; False where it does not fit."""
+        old, new = self.dataset, dataset
+        same = all(getattr(new, k) is getattr(old, k) for k in ("x_test", "y_test", "mean", "std"))
+        if not same or new.x.shape != old.x.shape or new.x.dtype != old.x.dtype:
+            return False
+        self.pool.x.copy_(torch.as_tensor(new.x))
+        self.pool.y.copy_(torch.as_tensor(new.y))
+        self.dataset = dataset
+        return True
+
     def train(self, task: Task, errands: Sequence[Errand]) -> list[Return]:
         if self.stacked:
             return train_stacked(task, self.pool, errands, self.device)
