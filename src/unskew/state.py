@@ -33,10 +33,13 @@ class State:
     seed: int
 
     def to(self, device: str) -> State:
-        """The server's half on a device; what clients remember stays on the host."""
-        server = {part: {k: v.to(device) for k, v in tree.items()} for part, tree in self.server.items()}
-        params = {k: v.to(device) for k, v in self.params.items()}
-        return State(self.round, params, server, self.clients, self.seed)
+        """The server's numbers on a device; its counters, and what clients remember, stay on the host."""
+
+        def there(tree: Tree) -> Tree:
+            return {k: v.to(device) if v.is_floating_point() else v for k, v in tree.items()}
+
+        server = {part: there(tree) for part, tree in self.server.items()}
+        return State(self.round, there(self.params), server, self.clients, self.seed)
 
     def entries(self) -> Iterator[Entry]:
         """Everything, name by name: what is saved. Rows of clients are never all in memory at once."""

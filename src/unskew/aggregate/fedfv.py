@@ -49,9 +49,7 @@ class FedFV(Aggregate):
 
     def init_server(self, net: Net) -> Tree:
         nobody = torch.zeros(0, dtype=torch.int64)
-        past = {
-            f"g:{k}": torch.zeros(0, *net.initial[k].shape, dtype=net.initial[k].dtype) for k in net.trainable
-        }
+        past = {f"g:{k}": net.initial[k].new_zeros(0, *net.initial[k].shape) for k in net.trainable}
         return {"round": torch.zeros((), dtype=torch.int64), "ids": nobody, "seen": nobody, **past}
 
     def aggregate(
@@ -114,4 +112,4 @@ class FedFV(Aggregate):
 def _products(gradients: Tree) -> Tensor:
     """The inner products of all rows, in float64."""
     flat = [g.flatten(1).double() for g in gradients.values()]
-    return sum((g @ g.T for g in flat), torch.zeros(len(flat[0]), len(flat[0]), dtype=torch.float64))
+    return sum(((g @ g.T).cpu() for g in flat), torch.zeros(len(flat[0]), len(flat[0]), dtype=torch.float64))

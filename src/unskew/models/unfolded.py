@@ -16,7 +16,10 @@ from torch.nn import functional as F
 
 def columns(x: Tensor, height: int, width: int, pad: tuple[int, int]) -> Tensor:
     """The patches under a kernel at every place, [places, height x width x channels], of x in NHWC."""
-    x = F.pad(x, (0, 0, pad[1], pad[1], pad[0], pad[0]))
+    samples, tall, wide, channels = x.shape
+    # three axes, so that torch does not ask for a memory format, which vmap cannot answer
+    x = F.pad(x.reshape(samples, tall, -1), (pad[1] * channels, pad[1] * channels, pad[0], pad[0]))
+    x = x.reshape(samples, tall + 2 * pad[0], wide + 2 * pad[1], channels)
     rows, across = x.shape[1] - height + 1, x.shape[2] - width + 1
     shifted = [x[:, i : i + rows, j : j + across] for i in range(height) for j in range(width)]
     return torch.cat(shifted, -1).flatten(0, 2)
@@ -33,7 +36,7 @@ class _Convolution(torch.autograd.Function):
         patches = columns(x.permute(0, 2, 3, 1), height, width, pad)
         found = patches @ weight.permute(2, 3, 1, 0).reshape(-1, out)
         shape = (x.shape[0], x.shape[2] + 2 * pad[0] - height + 1, x.shape[3] + 2 * pad[1] - width + 1, out)
-        return found.reshape(shape).permute(0, 3, 1, 2)
+        return found.reshape(shape).permute(0, 3, 1, 2).contiguous()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -51,7 +54,7 @@ class _Convolution(torch.autograd.Function):
         back = columns(grad, height, width, (height - 1 - ctx.pad[0], width - 1 - ctx.pad[1]))
         turned = weight.flip(2, 3).permute(2, 3, 0, 1).reshape(-1, inside)
         by_input = (back @ turned).reshape(x.shape[0], x.shape[2], x.shape[3], inside).permute(0, 3, 1, 2)
-        return by_input, by_weight, None
+        return by_input.contiguous(), by_weight.contiguous(), None
 
 
 class UnfoldedConv2d(nn.Conv2d):

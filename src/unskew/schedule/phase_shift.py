@@ -190,7 +190,7 @@ def _corrected(queue: Queue, params: Tree, behind: Tensor | None, federation: Fe
     keep = torch.from_numpy(np.where(total > 0, own / np.maximum(total, 1e-300), 0.0))
 
     def blend(mine: Tensor, globally: Tensor) -> Tensor:
-        share = keep.view(-1, *[1] * globally.dim())
+        share = keep.to(mine.device).view(-1, *[1] * globally.dim())
         return (share * mine.double() + (1 - share) * globally.double()).to(mine.dtype)
 
     update = queue.update
