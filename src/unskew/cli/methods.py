@@ -40,7 +40,7 @@ def methods(
         typer.echo(json.dumps(told))
         return
     console.print(f"[bold]{told['write']}[/]  {told['slot']}")
-    console.print(told["text"], highlight=False, markup=False)
+    console.print(_flowing(told["text"]), highlight=False, markup=False)
     if told.get("parameters"):
         console.print("\nparameters")
         for parameter, detail in told["parameters"].items():
@@ -50,6 +50,17 @@ def methods(
     console.print(
         f"discloses  {', '.join(told['discloses']) or 'nothing beyond a model update'}", highlight=False
     )
+
+
+def _flowing(text: str, width: int = 100) -> str:
+    """A docstring without the line breaks that only its file needs: after them the next word did not fit."""
+    lines = text.splitlines()
+    made = ""
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        word = after.split(" ", 1)[0]
+        starts = not word or word.endswith(":")  # a paragraph, or what a parameter is
+        made += line + (" " if not starts and len(line) + len(word) >= width else "\n")
+    return made.rstrip().replace("``", "")
 
 
 def about(name: str) -> dict[str, Any]:
@@ -86,6 +97,7 @@ def about(name: str) -> dict[str, Any]:
 
 
 def _list(console: Any) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from unskew.expression import signature, summary
@@ -98,14 +110,15 @@ def _list(console: Any) -> None:
         console.print(f"[bold]{slot}[/] [dim]({arity})[/]  {question}")
         table = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
         table.add_column(no_wrap=True)
-        table.add_column(ratio=1)
-        table.add_column(style="yellow")
+        table.add_column()
         for cls in held:
-            table.add_row(
-                signature(cls), summary(cls), "discloses " + ", ".join(cls.discloses) if cls.discloses else ""
-            )
+            sent = f"\n[yellow]discloses {', '.join(cls.discloses)}[/]" if cls.discloses else ""
+            table.add_row(signature(cls), escape(summary(cls)) + sent)
         console.print(table if held else "  [dim]none in this version[/]")
     console.print("[bold]presets[/]")
+    presets = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
+    presets.add_column(no_wrap=True)
     for preset, (expression, text) in PRESETS.items():
-        console.print(f"  {preset} = {expression}   {text}", highlight=False)
-    console.print("\njoin parts with +, e.g. [bold]fedavg(uniform=true)+full[/]; more: unskew methods NAME")
+        presets.add_row(preset, f"{escape(text)}\n[dim]= {escape(expression)}[/]")
+    console.print(presets)
+    console.print("\njoin parts with +, e.g. [bold]scaffold+sem[/]; more: unskew methods NAME")
