@@ -18,25 +18,39 @@ from unskew.spec import HINTS, Spec, read_toml
 SHORT = {"data_folder": "--data"}
 """Flags that are not just the field's name."""
 
+PANELS = {
+    "dataset": "Data",
+    "method": "Method",
+    "rounds": "Training",
+    "drop": "Faults",
+    "evaluate": "Evaluation",
+    "seed": "How it runs",
+}
+"""The headings of a help text, each with the field that it begins with."""
+
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command that takes ``**settings`` one option a field of Spec."""
     own = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     hints = typing.get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
-    fields = [f for f in dataclasses.fields(Spec) if f.name not in hints]
+    panel, flags = "", []
+    for field in dataclasses.fields(Spec):
+        panel = PANELS.get(field.name, panel)
+        if field.name not in hints:
+            flags.append(_flag(field, panel))
 
     def wrapped(**given: Any) -> Any:
         return command(**given)
 
     wrapped.__doc__ = command.__doc__
     wrapped.__name__ = command.__name__
-    wrapped.__signature__ = inspect.Signature([*own, *map(_flag, fields)])  # type: ignore[attr-defined]
+    wrapped.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
     wrapped.__annotations__ = {p.name: p.annotation for p in wrapped.__signature__.parameters.values()}  # type: ignore[attr-defined]
     return wrapped
 
 
-def _flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
+def _flag(field: dataclasses.Field[Any], panel: str) -> inspect.Parameter:
     name = SHORT.get(field.name, "--" + field.name.replace("_", "-"))
     hint = HINTS[field.name]
     default = "" if field.default in (None, ()) else f" [default: {field.default}]"
@@ -44,9 +58,8 @@ def _flag(field: dataclasses.Field[Any]) -> inspect.Parameter:
     many = typing.get_origin(hint) is tuple
     kind: Any = bool | None if hint is bool else list[str] | None if many else str | None
     flag = f"{name}/--no-{name[2:]}" if hint is bool else name
-    option = typer.Option(
-        flag, help=shown, show_default=False, metavar=None if hint is bool else _metavar(hint)
-    )
+    metavar = None if hint is bool else _metavar(hint)
+    option = typer.Option(flag, help=shown, show_default=False, metavar=metavar, rich_help_panel=panel)
     annotation = typing.Annotated[kind, option]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
