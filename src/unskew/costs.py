@@ -22,6 +22,7 @@ class Costs:
     peer: Counter[str] = field(default_factory=Counter)
     sample_steps: int = 0
     asked: set[int] = field(default_factory=set)
+    trained_only: set[int] = field(default_factory=set)  # trained, and were not to upload (yet)
     answered: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
 
@@ -43,6 +44,7 @@ class Costs:
             self.down["model"] += strangers * self.model * bool(shared)
             self._sent_along(strangers, shared)
         self.asked.update(leg.clients.tolist())
+        self.trained_only.difference_update(leg.clients.tolist())
 
     def _sent_along(self, clients: int, shared: Mapping[str, Tree]) -> None:
         for part, tree in shared.items():
@@ -57,6 +59,8 @@ class Costs:
             for part, tree in update.uploads.items():
                 if tree:
                     self.up[part] += nbytes(tree)
+        else:
+            self.trained_only.update(update.clients.tolist())
 
     def line(self) -> dict[str, Any]:
         """The fields of a log line."""
@@ -72,5 +76,6 @@ class Costs:
             "sample_steps": self.sample_steps,
             "asked": len(self.asked),
             "answered": self.answered,
+            **({"trained_only": len(self.trained_only)} if self.trained_only else {}),
             **self.notes,
         }

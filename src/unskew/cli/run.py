@@ -111,12 +111,14 @@ def show(ended: Run, as_json: bool) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2))
     totals, skewed, final = result["totals"], result["skew"], result["final"]
     moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
+    only = sum(line.get("trained_only", 0) for line in ended.folder.lines)
     rows = {
         "final": f"[bold]{final['accuracy']:.4f}[/] global test accuracy after round {final['round']}",
         "best": f"{result['best']['accuracy']:.4f} at round {result['best']['round']}",
         "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
         "answered": f"{totals['answered']} of {totals['asked']} asked"
+        + (f", {only} trained without uploading" if only else "")
         + (f", {result['rejected']} rejected (not finite)" if result["rejected"] else "")
         + (f", {result['late']} late" if result["late"] else ""),
         "discloses": ", ".join(result["discloses"]) or "model updates only",

@@ -43,6 +43,7 @@ class Row:
     wall_s: Estimate
     asked: float
     answered: float
+    trained_only: float
     rejected: float
     late: float
 
@@ -52,8 +53,8 @@ class Row:
 
     @property
     def silent(self) -> float:
-        """Clients that were asked and whose work never entered the model, rejected answers aside."""
-        return max(0.0, self.asked - self.answered - self.rejected)
+        """Clients that were asked and never answered; who trains but is not to upload, as in Phase-shift, did."""
+        return max(0.0, self.asked - self.answered - self.trained_only - self.rejected)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values under names that say what they are."""
@@ -83,6 +84,7 @@ class Row:
             "wall_s_mean": self.wall_s.mean,
             "asked_mean": self.asked,
             "answered_mean": self.answered,
+            "trained_only_mean": self.trained_only,
             "rejected_mean": self.rejected,
             "late_mean": self.late,
         }
@@ -133,6 +135,7 @@ def _row(problem: Problem, group: Group, baseline: str | None, goals: Sequence[f
         wall_s=estimate([record.total("wall_s") for record in runs]),
         asked=mean("asked"),
         answered=mean("answered"),
+        trained_only=mean("trained_only"),
         rejected=met("rejected"),
         late=met("late"),
     )
