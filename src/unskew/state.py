@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unskew.errors import InputError
@@ -117,6 +116,9 @@ def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[
 
 def load_state(folder: Path) -> State | None:
     """The newest whole checkpoint of a folder; None where there is none yet."""
+    # imported only here: a GPU machine may have torch and numpy alone
+    from safetensors import SafetensorError, safe_open
+
     for path in sorted(folder.glob("*.safetensors"), reverse=True):
         try:
             with safe_open(path, framework="pt") as file:
