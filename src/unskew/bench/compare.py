@@ -1,0 +1,226 @@
+"""Engines and peers on the standard jobs: rounds in turn, medians, ratios.
+
+Everybody plays the same round before anyone plays the next, so that what else the machine does hits all alike. A
+first round (workers start, graphs are captured, code is compiled) is not counted. Only training is timed:
+selection, local training, aggregation; no evaluation, no checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from unskew.bench.jobs import CLASSES, JOBS, StandardJob
+from unskew.bench.ours import Ours
+from unskew.bench.peak import TRAINING, multiply_adds_a_second, threads
+from unskew.bench.peers import PEERS, Peer, PeerFailed
+from unskew.engines.choose import choose, device_of
+from unskew.engines.fast import cores
+from unskew.errors import InputError, unknown
+from unskew.models import build
+from unskew.net import Net
+from unskew.spec import Spec
+from unskew.types import Ids
+
+ENGINES = ("loop", "fast")
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compare: the flags of ``unskew bench``."""
+
+    jobs: Sequence[StandardJob] = (JOBS["A"], JOBS["B"], JOBS["C"])
+    engines: Sequence[str] = ENGINES
+    rounds: int = 5
+    peers: Sequence[str] = ()
+    device: str = "auto"
+    workers: int | None = None
+    block: int | None = None
+    compile: bool = False
+    precision: str = "fp32"
+
+    def __post_init__(self) -> None:
+        for name in self.engines:
+            if name not in ENGINES:
+                raise unknown("engine", name, ENGINES)
+        for name in self.peers:
+            if name not in PEERS:
+                raise unknown("peer", name, PEERS)
+        if not self.engines:
+            raise InputError("name at least one engine: --engines loop,fast")
+        if self.rounds < 1:
+            raise InputError(f"rounds must be at least 1, not {self.rounds}")
+        device = device_of(self.spec())
+        choose(self.spec(), device, float("inf"))  # says what does not go together before anything is started
+        if self.peers and device.type != "cpu":
+            raise InputError("peers are measured on the cpu; add --device cpu, or leave --peers out")
+
+    def spec(self, engine: str = "fast") -> Spec:
+        chosen = {k: getattr(self, k) for k in ("device", "workers", "block", "compile", "precision")}
+        return Spec.of(chosen | {"engine": engine})
+
+
+class Contender(Protocol):
+    """Whoever plays rounds."""
+
+    name: str
+    about: str
+
+    def round(self, clients: Ids | None) -> tuple[float, int]:
+        """Play the next round; seconds, and samples trained on (each as often as it was)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Score:
+    """What one contender did."""
+
+    name: str
+    kind: str  # engine | peer
+    about: str = ""
+    seconds: list[float] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    problem: str | None = None
+
+    @property
+    def rate(self) -> float | None:
+        """Samples a second: the median over the counted rounds."""
+        return float(np.median(self.rates)) if self.seconds else None
+
+    @property
+    def rates(self) -> list[float]:
+        return [n / s for n, s in zip(self.samples, self.seconds, strict=True)]
+
+
+def bench(options: Options, tell: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
+    """Compare on every job, and give the numbers as plain values; ``text`` makes a table of them."""
+    device = device_of(options.spec())
+    about = machine(device)
+    peaks: list[float] = []
+    played = {job.name: compared(job, options, peaks, tell) for job in options.jobs if job.available}
+    # a peak is what the machine can do, so the best counts; a median would flatter us on a busy machine
+    peak = max(peaks, default=0.0)
+    jobs = [
+        reported(job, played[job.name], peak)
+        if job.available
+        else {"job": job.name, "about": job.about(), "skipped": "model not in this version"}
+        for job in options.jobs
+    ]
+    about |= {"peak_multiply_adds_per_s": peak, "load_after": _load()}
+    return {"machine": about, "precision": options.precision, "jobs": jobs}
+
+
+def compared(
+    job: StandardJob, options: Options, peaks: list[float], tell: Callable[[str], None]
+) -> list[Score]:
+    """One job, played in turn by everyone; ``peaks`` gets what the machine could do meanwhile."""
+    device = device_of(options.spec())
+    scores = [Score(name, "engine") for name in options.engines] + [Score(n, "peer") for n in options.peers]
+    with contextlib.ExitStack() as stack, threads(1):
+        playing: dict[str, Contender] = {}
+        for score in scores:
+            tell(f"{job.name}: {score.name} gets ready")
+            try:
+                make = Ours.ready if score.kind == "engine" else Peer.ready
+                contender: Contender = make(score.name, job, options)
+            except PeerFailed as failed:
+                score.problem = str(failed)
+                continue
+            stack.callback(contender.close)
+            playing[score.name] = contender
+        for number in range(options.rounds + 1):
+            tell(f"{job.name}: " + (f"round {number} of {options.rounds}" if number else "warm-up"))
+            peaks.append(multiply_adds_a_second(device, options.precision))
+            clients: Ids | None = None
+            for score in scores:
+                if score.problem is not None:
+                    continue
+                player = playing[score.name]
+                try:
+                    seconds, samples = player.round(clients)
+                except PeerFailed as failed:
+                    score.problem = str(failed)
+                    continue
+                if isinstance(player, Ours):
+                    clients = player.clients  # peers train the clients that our engines drew
+                score.about = player.about  # a peer knows its threads after the first
+                if number:
+                    score.seconds.append(seconds)
+                    score.samples.append(samples)
+    return scores
+
+
+def reported(job: StandardJob, scores: Sequence[Score], peak: float) -> dict[str, Any]:
+    """A job's numbers; ``peak`` in multiply-adds a second."""
+    net = Net(build(job.model, job.shape, CLASSES, job.seed))
+    forward = net.multiply_adds(job.shape)
+    at_peak = peak / (TRAINING * forward)
+    return {
+        "job": job.name,
+        "about": job.about(),
+        "parameters": sum(net.initial[k].numel() for k in net.trainable),
+        "multiply_adds": forward,
+        "peak_samples_per_s": at_peak,
+        "results": [row(score, scores, at_peak) for score in scores],
+    }
+
+
+def row(score: Score, scores: Sequence[Score], peak: float) -> dict[str, Any]:
+    """A contender's numbers, and its ratios to the loop engine, to the best peer and to the machine's peak."""
+    found: dict[str, Any] = {"name": score.name, "kind": score.kind, "about": score.about}
+    if score.problem is not None or score.rate is None:
+        return found | {"problem": score.problem}
+    loop = next((s.rate for s in scores if s.name == "loop"), None)
+    best = max((s.rate for s in scores if s.kind == "peer" and s.rate is not None), default=None)
+    return found | {
+        "samples_per_s": score.rate,
+        "slowest": min(score.rates),
+        "fastest": max(score.rates),
+        "seconds_per_round": float(np.median(score.seconds)),
+        "rounds": [{"seconds": s, "samples": n} for s, n in zip(score.seconds, score.samples, strict=True)],
+        "to_loop": ratio(score.rate, loop),
+        "to_best_peer": ratio(score.rate, best),
+        "of_peak": score.rate / peak,
+    }
+
+
+def ratio(rate: float, other: float | None) -> float | None:
+    return None if other is None else rate / other
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What the numbers were measured on, and how busy it was."""
+    return {
+        "processor": _processor(),
+        "cores": cores(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+        "load": _load(),
+    }
+
+
+def _load() -> float | None:
+    """The load average of the last minute."""
+    return round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"

@@ -1,0 +1,135 @@
+"""Our engines as contenders."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unskew.bench.jobs import CLASSES, StandardJob
+from unskew.bench.peak import synchronize
+from unskew.client import Task
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
+from unskew.engines.choose import choose, device_of
+from unskew.engines.engine import Engine, Job
+from unskew.engines.errands import errand, gathered
+from unskew.engines.loop import Loop
+from unskew.engines.site import Site
+from unskew.method import Method
+from unskew.models import build
+from unskew.net import Net
+from unskew.round import play_round
+from unskew.state import initial_state
+from unskew.store import ClientStore
+from unskew.types import Ids, Leg, Tree, Update
+
+if TYPE_CHECKING:
+    from unskew.bench.compare import Options
+
+
+class LoopOn(Loop):
+    """The loop engine on a device of one's choice: what the fast engine is measured against on a GPU."""
+
+    def __init__(self, device: torch.device):
+        super().__init__()
+        self.device = device
+
+    def choice(self, job: Job) -> str:
+        return f"one client after the other on {self.device}, no graphs"
+
+    def visit(
+        self,
+        job: Job,
+        leg: Leg,
+        rows: Ids,
+        federation: Federation,
+        shared: Mapping[str, Tree],
+        store: ClientStore,
+        t: int,
+    ) -> Update:
+        task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
+        errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
+        there = [replace(e, held=e.held.to(self.device), census=e.census.to(self.device)) for e in errands]
+        returns = self.site(job, federation.dataset).train(task, there)
+        return gathered(job, leg, rows, returns, federation)
+
+    def site(self, job: Job, dataset: Dataset) -> Site:
+        if self._site is None or self._site.dataset is not dataset:
+            self._site = Site(dataset, job.dtype, self.device)
+        return self._site
+
+
+class Noting:
+    """An engine that notes whom it was asked to train."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self.clients: Ids | None = None
+
+    def visit(self, job: Job, leg: Leg, *rest: Any) -> Update:
+        self.clients = leg.clients
+        return self.engine.visit(job, leg, *rest)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+
+class Ours:
+    """A method played by one of our engines, round after round."""
+
+    def __init__(self, name: str, job: Job, state: Any):
+        self.name, self.job, self.state = name, job, state
+        self.noting = Noting(job.engine)
+        self.about = job.engine.choice(job)
+        job.engine = self.noting  # it passes on all that an engine has
+
+    @classmethod
+    def ready(
+        cls,
+        name: str,
+        standard: StandardJob,
+        options: Options,
+        method: str = "fedavg",
+        federation: Federation | None = None,
+    ) -> Ours:
+        """The job made ready for an engine, as ``run`` would; on other data of its shape where given."""
+        device = device_of(options.spec())
+        dtype = torch.float64 if options.precision == "fp64" else torch.float32
+        net = Net(build(standard.model, standard.shape, CLASSES, standard.seed, dtype))
+        net.to(device)
+        loop = Loop() if device.type == "cpu" else LoopOn(device)
+        job = Job(
+            method=Method.parse(method),
+            federation=federation or standard.federation(),
+            net=net,
+            local=standard.local,
+            engine=choose(options.spec(), device, float("inf")) if name == "fast" else loop,
+            rounds=options.rounds + 1,
+            cohort=standard.cohort,
+            seed=standard.seed,
+            dtype=dtype,
+            device=str(device),
+        )
+        memories = {part.name: part.init_server(net) for part in job.method.parts}
+        return cls(name, job, initial_state(dict(net.initial), memories, standard.seed))
+
+    @property
+    def clients(self) -> Ids | None:
+        """Whom the last round trained."""
+        return self.noting.clients
+
+    def round(self, clients: Ids | None = None) -> tuple[float, int]:
+        """Play the next round; the engines draw the same clients by themselves."""
+        device = torch.device(self.job.device)
+        synchronize(device)
+        began = time.perf_counter()
+        self.state, costs = play_round(self.job, self.state)
+        synchronize(device)
+        return time.perf_counter() - began, int(costs["sample_steps"])
+
+    def close(self) -> None:
+        self.noting.close()

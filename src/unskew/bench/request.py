@@ -1,0 +1,36 @@
+"""A request in words (flags) to numbers and text: what the command line and ``python -m benchmarks`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from unskew.bench.compare import Options, bench
+from unskew.bench.jobs import jobs_named
+from unskew.bench.peers import PEERS
+from unskew.bench.scaling import growth
+from unskew.bench.table import growth_text, text
+from unskew.engines.choose import device_of
+
+
+def answered(
+    jobs: Sequence[str],
+    tell: Callable[[str], None],
+    *,
+    growing: bool = False,
+    peers: bool = False,
+    engines: str = "loop,fast",
+    **settings: Any,
+) -> tuple[dict[str, Any], str]:
+    """The numbers and the text. Where no job is named: A, B and C, on a GPU also D; for growth B alone."""
+    options = Options(
+        engines=[name.strip() for name in engines.split(",") if name.strip()],
+        peers=tuple(PEERS) if peers else (),
+        **settings,
+    )
+    usual = "ABCD" if device_of(options.spec()).type == "cuda" else "ABC"
+    chosen = jobs_named(jobs or list("B" if growing else usual))
+    options = replace(options, jobs=chosen)
+    found = growth(options, tell) if growing else bench(options, tell)
+    return found, growth_text(found) if growing else text(found)
