@@ -4,7 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test check docs bench clean
+PEERS  := flower pfl fluke
+
+.PHONY: demo test check docs bench peers clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -29,8 +31,18 @@ docs: $(READY)      ## the site, in site/
 	$(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
-bench: $(READY)     ## speed and scale, as ratios in one run
+bench: $(READY) peers  ## speed and scale, beside other libraries, as ratios in one run
 	$(BIN)/python -m benchmarks
 
+peers:              ## the other libraries, each in an environment of its own, for bench
+	@for peer in $(PEERS); do $(MAKE) --no-print-directory .venv-peers/$$peer/.ready \
+	  || echo "$$peer could not be installed; the comparison leaves it out"; done
+
+.venv-peers/%/.ready: benchmarks/peers/requirements-%.txt
+	$(PYTHON) -m venv .venv-peers/$*
+	.venv-peers/$*/bin/python -m pip install --quiet --disable-pip-version-check -c $< torch
+	.venv-peers/$*/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
 clean:
-	rm -rf $(VENV) site
+	rm -rf $(VENV) .venv-peers site
