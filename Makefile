@@ -28,7 +28,7 @@ test: check         ## lint, types and the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 docs: $(READY)      ## the site, in site/
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
 bench: $(READY) peers  ## speed and scale, beside other libraries, as ratios in one run
