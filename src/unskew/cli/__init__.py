@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     complain = Console(stderr=True, soft_wrap=True, highlight=False).print
     try:
-        result = app(args=words, standalone_mode=False)
+        result = app(args=words, prog_name="unskew", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except InputError as error:
         if "--debug" in words:
