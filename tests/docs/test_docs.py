@@ -1,0 +1,75 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def loaded(name: str) -> ModuleType:
+    """A module of the docs folder, which is no package."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+snippets = loaded("snippets")
+PAGES = {str(page.relative_to(ROOT)): page for page in snippets.pages()}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_code_of_the_page_runs(name: str) -> None:
+    """Every Python block and every unskew command, top to bottom, in an empty folder."""
+    with snippets.quiet_place():
+        for block, said in snippets.play(PAGES[name]):
+            if block.mark == "exact":
+                assert snippets.matches(block.text, said), (
+                    f"{name}, line {block.line} shows something else than is printed; refresh it with "
+                    f"`python docs/snippets.py {name}`\n{said}"
+                )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_block_that_is_not_run_says_why(name: str) -> None:
+    """No other marks, no reason left out, and no command hidden in a block that nobody runs."""
+    for block in snippets.blocks(PAGES[name].read_text(encoding="utf-8")):
+        where = f"{name}, line {block.line}"
+        assert not block.mark.startswith("not run") or block.why_not, (
+            f"{where} does not say why it is not run"
+        )
+        hidden = block.language in ("bash", "sh", "shell") and "unskew " in block.text
+        assert not hidden or name == "docs/report.md", f"{where}: write ```console and $ before each command"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    """Every relative link of every page, the README's too, to a file that is there."""
+    for name, page in PAGES.items():
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.S)
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if "://" not in link:
+                assert (page.parent / link).exists(), f"{name} links to {link}, which is not there"
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """A page that nobody links to is not read."""
+    listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert there == listed
+
+
+def test_the_readme_and_the_guide_name_no_path_of_a_machine() -> None:
+    """Pages hold no home folder, no cache and no package registry."""
+    for name, page in PAGES.items():
+        found = re.search(r"/(?:root|home|work|tmp)/\S+|pypi\.\S+", page.read_text(encoding="utf-8"))
+        assert found is None, f"{name} names {found and found[0]}"
