@@ -28,7 +28,6 @@ from unskew.engines.site import Site
 from unskew.engines.stacked import Block, Stepper, blocked, returned
 from unskew.errors import RunFailed
 from unskew.models.layers import BatchNorm
-from unskew.models.unfolded import unfold
 from unskew.plan import batches_in
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
@@ -108,7 +107,6 @@ class FastGPU:
             )  # samples drawn anew each round keep their place, and so do the graphs over them
         self._site, self._stage = Site(dataset, job.dtype, self.device), None
         job.net.to(self.device)
-        unfold(job.net.training)
         return self._site
 
     def close(self) -> None:
