@@ -15,7 +15,7 @@ from torch import Tensor
 
 from unskew.errors import InputError
 from unskew.seeds import generator
-from unskew.types import Ids, Update
+from unskew.types import Ids, Tree, Update
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,18 @@ class Faults:
 
         params = {k: spoilt(v) for k, v in update.params.items()}
         return replace(update, params=params)
+
+    def arrived(
+        self, update: Update, waiting: Tree, seed: int, t: int, leg: int
+    ) -> tuple[Update, Tree, list[int]]:
+        """What lands now: those in time, and those that were late last round. Also who is late now, and who was."""
+        late = self.hits("late", update.clients, seed, t, leg)
+        held = update.take(late).packed() if late.any() else {}
+        landed = [update.take(~late) if late.any() else update]
+        if waiting:
+            landed.append(Update.unpacked(waiting, update.memory))
+        named = landed[1].clients.tolist() if waiting else []
+        return Update.joined([u for u in landed if len(u)] or landed[:1]), held, named
 
 
 def finite(update: Update) -> npt.NDArray[np.bool_]:

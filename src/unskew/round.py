@@ -66,15 +66,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
 
     def combine(params: Tree, update: Update) -> Tree:
         nonlocal store
-        late = job.faults.hits("late", update.clients, seed, t, legs)
-        waiting, server["late"] = server.get("late", {}), update.take(late).packed() if late.any() else {}
-        arrived = [update.take(~late) if late.any() else update]
-        if waiting:
-            arrived.append(Update.unpacked(waiting, update.memory))
-            costs.notes["late"] = arrived[-1].clients.tolist()
-        landed = (
-            Update.joined(a for a in arrived if len(a)) if any(map(len, arrived)) else update.take(NOBODY)
-        )
+        landed, server["late"], late = job.faults.arrived(update, server.get("late", {}), seed, t, legs)
+        costs.notes |= {"late": late} if late else {}
         costs.answered += len(landed)
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
@@ -89,17 +82,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
             params = o.settle(params, before, server[o.name])
         return params
 
-    play = Play(
-        t=t,
-        last=t == job.rounds - 1,
-        cohort=job.cohort,
-        federation=federation,
-        select=select,
-        train=train,
-        combine=combine,
-        rng=generator(seed, "schedule", t),
-        note=costs.notes.update,
-    )
+    rng, last = generator(seed, "schedule", t), t == job.rounds - 1
+    play = Play(t, last, job.cohort, federation, select, train, combine, rng, costs.notes.update)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])
     return State(t + 1, params, server, store, seed), costs.line()
