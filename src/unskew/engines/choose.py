@@ -11,8 +11,8 @@ from unskew.engines.loop import Loop
 from unskew.errors import InputError
 from unskew.spec import Spec
 
-WORTH_WORKERS = 2e12
-"""Multiply-adds of a run from which starting worker processes (two to four seconds) pays."""
+WORTH_WORKERS = 2e11
+"""Multiply-adds of a run (some seconds of one core) from which worker processes pay."""
 
 
 def device_of(spec: Spec) -> torch.device:

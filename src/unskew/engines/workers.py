@@ -11,6 +11,8 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -78,7 +80,10 @@ class Crew:
     """Some workers that answer ``target(pieces of set-up, work)``; those that die are replaced."""
 
     def __init__(self, count: int, target: Callable[[dict[str, Any], Any], Any]):
-        self.context = tmp.get_context("spawn")
+        # forked workers start at once and need no `if __name__ == "__main__"` in a user's script; where there is
+        # no fork, or CUDA has been touched, they are spawned
+        forks = sys.platform == "linux" and not torch.cuda.is_initialized()
+        self.context: Any = tmp.get_context("fork" if forks else "spawn")
         self.target = target
         self.setup: dict[str, Any] = {}
         self.versions: dict[str, int] = {}
@@ -142,8 +147,11 @@ class Crew:
 
     def _hire(self) -> Worker:
         here, there = self.context.Pipe()
-        process = self.context.Process(target=_work, args=(there, self.target), daemon=True)
-        process.start()
+        process = self.context.Process(target=_work, args=(there, self.target, os.getpid()), daemon=True)
+        with warnings.catch_warnings():
+            # a progress bar's thread may live in this process; the worker touches nothing of it
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process.start()
         there.close()
         return Worker(process, here)
 
@@ -155,9 +163,11 @@ class Crew:
         self.workers[self.workers.index(worker)] = self._hire()
 
 
-def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any]) -> None:
+def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any], server: int) -> None:
     """A worker's life: take a piece of work, answer it; end when nobody is left to ask."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with(server)
     torch.set_num_threads(1)
     keep_memory()
     setup: dict[str, Any] = {}
@@ -175,6 +185,16 @@ def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any]) -> Non
             pipe.send((number, answer, problem))
         except OSError:
             return
+
+
+def die_with(server: int) -> None:
+    """End this process when the server's does, however that ends: a fork holds its pipes and its lock open."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            set_parent_death_signal = 1
+            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+    if os.getppid() != server:
+        os._exit(1)
 
 
 def keep_memory() -> None:
