@@ -26,7 +26,7 @@ from unskew.bench.peak import multiply_adds_a_second, threads
 from unskew.bench.peers import PeerFailed
 from unskew.cli import main
 from unskew.engines.loop import Loop
-from unskew.errors import InputError
+from unskew.errors import InputError, RunFailed
 from unskew.models import MODELS, build
 from unskew.run import params_hash
 from unskew.types import Ids
@@ -176,6 +176,21 @@ def test_a_job_without_its_model_is_listed() -> None:
     report = bench(Options(jobs=[later], device="cpu"))
     assert report["jobs"][0]["skipped"] == "model not in this version"
     assert "model not in this version" in text(report)
+
+
+def test_a_job_that_fails_does_not_lose_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place in the report says why."""
+
+    def broken(job: StandardJob, options: Options, peaks: list[float], tell: object) -> list[Score]:
+        peaks.append(1e9)
+        if job.name == "A":
+            raise RunFailed("no memory")
+        return [Score("fast", "engine", seconds=[1.0], samples=[10])]
+
+    monkeypatch.setattr(comparing, "compared", broken)
+    report = bench(Options(jobs=[JOBS["A"], TINY], engines=["fast"], device="cpu"))
+    assert report["jobs"][0]["skipped"] == "failed: no memory"
+    assert report["jobs"][1]["results"][0]["samples_per_s"] == 10
 
 
 def test_the_loop_on_a_device_is_the_loop() -> None:

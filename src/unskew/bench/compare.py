@@ -25,7 +25,7 @@ from unskew.bench.peak import TRAINING, multiply_adds_a_second, threads
 from unskew.bench.peers import PEERS, Peer, PeerFailed
 from unskew.engines.choose import choose, device_of
 from unskew.engines.fast import cores
-from unskew.errors import InputError, unknown
+from unskew.errors import InputError, RunFailed, unknown
 from unskew.models import build
 from unskew.net import Net
 from unskew.spec import Spec
@@ -108,13 +108,22 @@ def bench(options: Options, tell: Callable[[str], None] = lambda line: None) -> 
     device = device_of(options.spec())
     about = machine(device)
     peaks: list[float] = []
-    played = {job.name: compared(job, options, peaks, tell) for job in options.jobs if job.available}
+    played: dict[str, list[Score]] = {}
+    skipped: dict[str, str] = {}
+    for job in options.jobs:
+        if not job.available:
+            skipped[job.name] = "model not in this version"
+            continue
+        try:
+            played[job.name] = compared(job, options, peaks, tell)
+        except RunFailed as failed:  # what the other jobs took minutes for must not be lost
+            skipped[job.name] = f"failed: {failed}"
     # a peak is what the machine can do, so the best counts; a median would flatter us on a busy machine
     peak = max(peaks, default=0.0)
     jobs = [
-        reported(job, played[job.name], peak)
-        if job.available
-        else {"job": job.name, "about": job.about(), "skipped": "model not in this version"}
+        {"job": job.name, "about": job.about(), "skipped": skipped[job.name]}
+        if job.name in skipped
+        else reported(job, played[job.name], peak)
         for job in options.jobs
     ]
     about |= {"peak_multiply_adds_per_s": peak, "load_after": _load()}
