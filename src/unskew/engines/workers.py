@@ -82,7 +82,7 @@ class Crew:
     def __init__(self, count: int, target: Callable[[dict[str, Any], Any], Any]):
         # forked workers start at once and need no `if __name__ == "__main__"` in a user's script; where there is
         # no fork, or CUDA has been touched, they are spawned
-        forks = sys.platform == "linux" and not torch.cuda.is_initialized()
+        forks = sys.platform == "linux" and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         self.context: Any = tmp.get_context("fork" if forks else "spawn")
         self.target = target
         self.setup: dict[str, Any] = {}
