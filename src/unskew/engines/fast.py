@@ -21,7 +21,7 @@ from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.engines.errands import errand, gathered
-from unskew.engines.site import JUDGED_AT_ONCE, Site
+from unskew.engines.site import JUDGED_AT_ONCE, Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.net import Net
@@ -323,7 +323,7 @@ def _once(setup: dict[str, Any], name: str, make: Any) -> Any:
 
 def _shareable(array: Array, channels_last: bool = False) -> Tensor:
     """An array as a tensor that other processes can see, images in the layout that convolves fastest."""
-    value = torch.from_numpy(np.ascontiguousarray(array))
+    value = tensor_of(np.ascontiguousarray(array))
     if channels_last and value.dim() == 4:
         value = value.contiguous(memory_format=torch.channels_last)
     return value

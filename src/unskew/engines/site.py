@@ -5,6 +5,7 @@ The loop engine has one site in its own process; the fast engine has one in ever
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,13 @@ from unskew.types import Tree
 
 JUDGED_AT_ONCE = 500
 """Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
+
+
+def tensor_of(array: Array) -> Tensor:
+    """An array as a tensor over the same memory; it is only ever read, so read-only memory is no danger."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.as_tensor(array)
 
 
 @dataclass
@@ -38,12 +46,12 @@ class Site:
         scale = [torch.as_tensor(v).to(self.device, self.dtype).reshape(shape) for v in (data.mean, data.std)]
 
         def samples(x: Array) -> Tensor:
-            held = torch.as_tensor(x).to(self.device)
+            held = tensor_of(x).to(self.device)
             last = self.channels_last and held.dim() == 4
             return held.contiguous(memory_format=torch.channels_last) if last else held
 
-        self.pool = Pool(samples(data.x), torch.as_tensor(data.y).to(self.device), *scale)
-        self.test = Pool(samples(data.x_test), torch.as_tensor(data.y_test).to(self.device), *scale)
+        self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
+        self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
 
     def refill(self, dataset: Dataset) -> bool:
         """Put another data set of the same shape in the place of this one; False where it does not fit."""
@@ -51,8 +59,8 @@ class Site:
         same = all(getattr(new, k) is getattr(old, k) for k in ("x_test", "y_test", "mean", "std"))
         if not same or new.x.shape != old.x.shape or new.x.dtype != old.x.dtype:
             return False
-        self.pool.x.copy_(torch.as_tensor(new.x))
-        self.pool.y.copy_(torch.as_tensor(new.y))
+        self.pool.x.copy_(tensor_of(new.x))
+        self.pool.y.copy_(tensor_of(new.y))
         self.dataset = dataset
         return True
 
