@@ -116,8 +116,8 @@ def speed(device: str, compiled: bool) -> None:
         site = Site(fed.dataset, torch.float32, torch.device(device))
         task = Task(net, (), local, 0, 10)
 
-        def sequential(net=net, leg=leg, fed=fed, site=site, task=task) -> float:
-            job = Job(method, fed, net, local, Loop(), 9, 1, 0)
+        def sequential(net=net, leg=leg, fed=fed, site=site, task=task, local=local) -> float:
+            job = Job(Method.parse("fedavg"), fed, net, local, Loop(), 9, 1, 0)
             one = replace(errand(job, leg, 0, fed, {}, ClientStore(), 0))
             one.held, one.census = one.held.to(device), one.census.to(device)
             torch.cuda.synchronize()
