@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when flwr is imported
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-os.environ["RAY_worker_niceness"] = "0"  # by default Ray's workers step back for whatever else runs
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  Ray spells it so; by default Ray's workers step back for whatever else runs
 
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
