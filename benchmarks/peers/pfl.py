@@ -20,7 +20,7 @@ from pfl.algorithm.federated_averaging import FederatedAveraging
 from pfl.callback.base import TrainingProcessCallback
 from pfl.data.federated_dataset import FederatedDataset
 from pfl.data.pytorch import PyTorchTensorDataset
-from pfl.hyperparam.base import NNTrainHyperParams
+from pfl.hyperparam.base import HyperParam, NNTrainHyperParams
 from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
 from torch import Tensor, nn
@@ -70,6 +70,16 @@ class InTurn(TrainingProcessCallback):
         return True
 
 
+class CohortSize(HyperParam[int]):
+    """As many clients as the next round has."""
+
+    def __init__(self, turns: InTurn):
+        self.turns = turns
+
+    def value(self) -> int:
+        return len(self.turns.queue)
+
+
 def main() -> None:
     line = Line()
     work = line.work
@@ -85,7 +95,7 @@ def main() -> None:
         algorithm_params=NNAlgorithmParams(
             central_num_iterations=10**9,
             evaluation_frequency=10**9,
-            train_cohort_size=work.cohort,
+            train_cohort_size=CohortSize(turns),
             val_cohort_size=None,
         ),
         backend=SimulatedBackend(training_data=data, val_data=data, postprocessors=[WeightByDatapoints()]),

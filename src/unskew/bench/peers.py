@@ -13,6 +13,7 @@ import json
 import os
 import selectors
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,9 @@ PEERS: dict[str, str] = {
 
 PATIENCE = 600.0
 """Seconds to wait for a peer's answer."""
+
+TENTH = 10
+"""A trial of how many threads suit a peer takes this part of a round's clients."""
 
 
 class PeerFailed(Exception):
@@ -99,12 +103,16 @@ class Peer:
         return peer
 
     def round(self, clients: Ids | None) -> tuple[float, int]:
-        """Play a round; the first, which is not counted, finds the number of torch's threads that suits the peer."""
+        """Play a round; the first, which is not counted, begins with finding how many threads suit the peer."""
         assert clients is not None  # our engines play first
         if self.threads is None:
-            self._play(clients, 1)
-            tried = {n: self._play(clients, n)[0] for n in (cores(), 1)}
-            self.threads = min(tried, key=lambda n: tried[n])
+            some = clients[: max(1, len(clients) // TENTH)]
+            self._play(some, 1)
+            tried: dict[int, list[float]] = {1: [], cores(): []}
+            for _ in range(3):
+                for n, times in tried.items():
+                    times.append(self._play(some, n)[0])
+            self.threads = min(tried, key=lambda n: statistics.median(tried[n]))
             self.about += f", {self.threads} thread{'s' if self.threads > 1 else ''}"
         return self._play(clients, self.threads)
 

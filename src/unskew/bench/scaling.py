@@ -155,15 +155,20 @@ def exponent(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def peak_memory() -> int:
-    """The most memory this process and its workers have had; pages they share count in each."""
-    processes = [os.getpid(), *(child.pid or 0 for child in multiprocessing.active_children())]
+    """The most memory this process and its workers have had; memory they share is counted once."""
     with contextlib.suppress(OSError):
-        lines = [line for p in processes for line in Path(f"/proc/{p}/status").read_text().splitlines()]
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+        workers = [_memory(child.pid or 0) for child in multiprocessing.active_children()]
+        return _memory(os.getpid())["VmHWM"] + sum(w["VmHWM"] - w["RssShmem"] for w in workers)
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _memory(process: int) -> dict[str, int]:
+    """Linux's account of a process's memory, in bytes."""
+    pairs = (line.split(":") for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return {name: int(rest.split()[0]) * 1024 for name, rest in pairs if rest.endswith(" kB")}
 
 
 @contextlib.contextmanager
