@@ -10,6 +10,7 @@ result.json    status (running, then done or failed), the numbers, the costs
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -25,6 +26,9 @@ from unskew.state import write_atomically
 
 FORMAT = 1
 """Version of the folder's layout."""
+
+UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EEXIST)
+"""A place that a folder cannot be made in, as told by the system."""
 
 
 class RunFolder:
@@ -45,12 +49,19 @@ class RunFolder:
         if self.path is None:
             yield
             return
-        self.path.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path / "lock", timeout=0)
         try:
+            self.path.mkdir(parents=True, exist_ok=True)
             lock.acquire()
         except Timeout:
             raise InputError(f"{self.path} is in use by a run that is still going; wait for it") from None
+        except OSError as problem:
+            if problem.errno not in UNWRITABLE:
+                raise
+            reason = str(problem.strerror).lower()
+            raise InputError(
+                f"no run can be written to {self.path} ({reason}); choose another folder"
+            ) from None
         try:
             yield
         finally:

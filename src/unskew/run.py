@@ -181,7 +181,7 @@ class Setup:
     job: Job
     state: State
     partition: Any
-    skew: dict[str, Any]
+    skew: dict[str, Any]  # of the partition, and where parts prepare data, of what they made of it
     about: dict[str, Any]
 
     def save_partition(self, path: Path) -> None:
@@ -219,10 +219,11 @@ def prepare(
             dtype,
         )
     )
-    measured = {k: v for k, v in skew(federation.counts).as_dict().items() if not isinstance(v, list)}
+    measured = {"skew": _measured(federation)}
     prepared = federation
     for part in method.prepare:
         prepared = part.once(prepared, cohort, spec.seed)
+        measured["skew_prepared"] = _measured(prepared)
     local = Local(
         epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
         **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
@@ -267,8 +268,13 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
     """Data given in Python, with what the spec says of it: its own name, and that it was dealt already."""
     from unskew.data import from_arrays
 
-    if isinstance(data, tuple):
+    if isinstance(data, tuple | list) and 2 <= len(data) <= 4:
         data = from_arrays(*data)
+    if not isinstance(data, Dataset | Federation):
+        raise InputError(
+            "data is a data set's name, a path, a Dataset, a Federation or arrays (x, y) or (x, y, x_test, y_test), "
+            f"not {type(data).__name__}" + (f" of {len(data)}" if isinstance(data, tuple | list) else "")
+        )
     if isinstance(data, Federation):
         dealing = ("partition", "clients", "fraction", "samples_per_client", "min_samples", "emd")
         if given := next((name for name in dealing if name in settings), None):
@@ -276,6 +282,11 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
         settings |= {"partition": "given", "clients": data.clients}
     settings["dataset"] = (data.dataset if isinstance(data, Federation) else data).name
     return data
+
+
+def _measured(federation: Federation) -> dict[str, Any]:
+    """How skewed the labels are, as one number a measure."""
+    return {k: v for k, v in skew(federation.counts).as_dict().items() if not isinstance(v, list)}
 
 
 def _work(spec: Spec, net: Net, federation: Federation, cohort: int, local: Local) -> float:
@@ -459,7 +470,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         "totals": totals,
         "rejected": sum(len(line.get("rejected", [])) for line in folder.lines),
         "late": sum(len(line.get("late", [])) for line in folder.lines),
-        "skew": setup.skew,
+        **setup.skew,
         "discloses": list(setup.job.method.discloses),
         "data": setup.about,
         "model_sha256": params_hash(state.params),

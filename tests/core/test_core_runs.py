@@ -137,6 +137,21 @@ def test_a_run_on_arrays_is_named_for_what_it_is() -> None:
     assert ended.result["model_sha256"] == again.result["model_sha256"]
 
 
+@pytest.mark.parametrize("data", [{"x": 1}, 5, np.zeros((5, 2)), (np.zeros((5, 2)),), []])
+def test_what_is_no_data_is_refused_in_one_sentence(data: Any) -> None:
+    with pytest.raises(InputError, match=r"^data is a data set's name, a path, .* or arrays \(x, y\)"):
+        run(data=data, progress=False)
+
+
+def test_skew_is_told_before_and_after_preparation() -> None:
+    """Pooled, nobody differs from the whole: EMD 0 with one client; without preparation there is no after."""
+    settings = {"partition": "limit_labels(2)", "clients": 5, "cohort": 2, "rounds": 1, "model": "linear"}
+    told = run(data="digits", method="centralized", progress=False, **settings).result
+    assert told["skew"]["emd"] > 1.5
+    assert (told["skew_prepared"]["emd"], told["skew_prepared"]["clients"]) == (0.0, 1)
+    assert "skew_prepared" not in run(data="digits", progress=False, **settings).result
+
+
 def test_a_federation_is_dealt_already(whole: Run) -> None:
     """Its clients are its own, and a partition beside it is refused instead of ignored."""
     assert (whole.spec.dataset, whole.spec.partition, whole.spec.clients) == ("tiny", "given", 8)
@@ -215,8 +230,8 @@ def test_the_result_has_the_names_that_scripts_rely_on(whole: Run) -> None:
 
 
 def test_rounds_to_a_target_are_the_first_that_reach_it() -> None:
-    settings = SETTINGS | {"evaluate": 1, "target": (0.0, 2.0), "late": 0.0, "drop": 0.0}
-    assert run(data=tiny(), progress=False, **settings).result["rounds_to_target"] == {"0.0": 1, "2.0": None}
+    settings = SETTINGS | {"evaluate": 1, "target": (0.0, 1.0), "late": 0.0, "drop": 0.0, "lr": 1e-9}
+    assert run(data=tiny(), progress=False, **settings).result["rounds_to_target"] == {"0.0": 1, "1.0": None}
 
 
 def test_a_run_that_explodes_says_so_in_valid_json() -> None:
