@@ -98,6 +98,8 @@ class Spec:
         self._above("lr epochs clip fraction", 0)
         if self.fraction > 1:
             raise InputError(f"fraction is a share of the data of at most 1, not {self.fraction}")
+        if strange := [target for target in self.target if not 0 <= target <= 1]:
+            raise InputError(f"target is an accuracy from 0 to 1, such as 0.9, not {strange[0]:g}")
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs momentum above 0, for example momentum = 0.9")
         if self.optimizer == "adam" and self.momentum:

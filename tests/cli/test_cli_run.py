@@ -83,6 +83,17 @@ def test_a_run_for_people(elsewhere: Path, capsys: pytest.CaptureFixture[str]) -
     assert folders == ["digits-fedavg-dirichlet_0.1_-s0", "digits-fedavg-dirichlet_0.1_-s0-2"]
 
 
+def test_a_folder_of_any_name_is_named_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """Brackets are no markup, and the command that comes next can be pasted."""
+    out, _ = said(capsys, "run", *SMALL, "--out", "dose [mg] ü")
+    assert out.splitlines()[-1] == "dose [mg] ü   next: unskew report 'dose [mg] ü'"
+
+
+def test_help_of_sweep_names_its_table(capsys: pytest.CaptureFixture[str]) -> None:
+    out, _ = said(capsys, "sweep", "--help")
+    assert "[sweep] table" in out
+
+
 def test_flags_overrule_the_file(elsewhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--dry-run prints the effective settings, defaults too, and runs nothing."""
     (elsewhere / "e.toml").write_text('rounds = 7\nepochs = 2\nmethod = "centralized"\ntarget = [0.5]\n')
@@ -198,6 +209,14 @@ REFUSED = {
         "there is no learning-rate decay 'stepp'; did you mean 'step'?",
     ),
     "a share above 1": ("run --drop 1.5", "drop is a share of clients from 0 to 1, not 1.5"),
+    "a target in percent": (
+        "run --target 90",
+        "target is an accuracy from 0 to 1, such as 0.9, not 90",
+    ),
+    "a folder below a file": (
+        "run --clients 4 --cohort 2 --out field.toml/run",
+        "no run can be written to field.toml/run (not a directory); choose another folder",
+    ),
     "a sweep": ("run sweep.toml", "sweep.toml has a [sweep] table; run it with `unskew sweep sweep.toml`"),
     "no file": ("run missing.toml", "there is no experiment file missing.toml"),
     "not a run": ("resume nothing", "nothing is not a run folder: it has no spec.json"),

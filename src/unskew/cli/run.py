@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -74,7 +75,10 @@ def hint_when_interrupted(folder: Path) -> Iterator[None]:
     except KeyboardInterrupt:
         begun = (folder / "spec.json").exists()
         typer.echo(
-            f"interrupted; go on with it by `unskew resume {folder}`" if begun else "interrupted", err=True
+            f"interrupted; go on with it by `unskew resume {shlex.quote(str(folder))}`"
+            if begun
+            else "interrupted",
+            err=True,
         )
         raise typer.Exit(130) from None
 
@@ -105,6 +109,7 @@ def show(ended: Run, as_json: bool) -> None:
         typer.echo(json.dumps(result | {"folder": str(ended.path)}))
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     console = Console()
@@ -130,4 +135,6 @@ def show(ended: Run, as_json: bool) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)
-    console.print(f"[dim]{ended.path}[/]   next: unskew report {ended.path}", soft_wrap=True)
+    folder = str(ended.path)
+    following = escape(f"unskew report {shlex.quote(folder)}")
+    console.print(f"[dim]{escape(folder)}[/]   next: {following}", soft_wrap=True, highlight=False)

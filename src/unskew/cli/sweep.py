@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from unskew.cli.settings import effective, with_settings
 def sweep(
     experiment: Annotated[
         Path,
-        typer.Argument(metavar="EXPERIMENT.toml", help="Settings, and a [sweep] table of lists or ranges."),
+        typer.Argument(metavar="EXPERIMENT.toml", help=r"Settings, and a \[sweep] table of lists or ranges."),
     ],
     out: Annotated[
         Path | None,
@@ -31,6 +32,7 @@ def sweep(
 ) -> int:
     """Run a grid: what is done is skipped, what was stopped goes on, a failed cell does not stop the rest."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from unskew.sweep import cells, table
@@ -55,13 +57,15 @@ def sweep(
         shown = Table("cell", "status", "final", "best", box=None, padding=(0, 2, 0, 0))
         for row in rows:
             numbers = [f"{row[k]:.4f}" if row[k] is not None else "-" for k in ("final", "best")]
-            shown.add_row(row["cell"], row["status"], *numbers)
+            shown.add_row(escape(row["cell"]), row["status"], *numbers)
         console = Console()
         console.print(shown)
         for row in rows:
             if row["error"]:
-                console.print(f"[red]{row['cell']}[/]: {row['error']}", soft_wrap=True, highlight=False)
-        console.print(f"next: unskew report {folder}")
+                told = f"[red]{escape(row['cell'])}[/]: {escape(row['error'])}"
+                console.print(told, soft_wrap=True, highlight=False)
+        following = escape(f"unskew report {shlex.quote(str(folder))}")
+        console.print(f"next: {following}", soft_wrap=True, highlight=False)
     return 1 if any(row["status"] == "failed" for row in rows) else 0
 
 
