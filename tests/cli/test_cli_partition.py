@@ -91,10 +91,12 @@ def test_solve_lists_the_thesis_settings(capsys: pytest.CaptureFixture[str]) -> 
     """EMD 1.4 with ten classes: ll(1, 0.78), ll(2, 0.88) and ll(3, 1.0) (thesis, table 4.3)."""
     assert main(["partition", "--solve", "1.4", "--classes", "10", "--json"]) == 0
     found = {s["partition"]: s["emd"] for s in json.loads(capsys.readouterr().out)["solutions"]}
-    assert {"limit_labels(t=1, f=0.7778)", "limit_labels(t=2, f=0.875)", "limit_labels(t=3)"} <= set(found)
+    assert {"limit_labels(t=1, f=0.7778)", "limit_labels(t=2, f=0.875)", "limit_labels(t=3, f=1.0)"} <= set(
+        found
+    )
     assert all(emd == pytest.approx(1.4, abs=0.005) for emd in found.values())
     assert main(["partition", "--solve", "1.4", "--classes", "10"]) == 0
-    assert "limit_labels(t=3)" in capsys.readouterr().out
+    assert "limit_labels(t=3, f=1.0)" in capsys.readouterr().out
 
 
 def test_a_column_of_an_own_table_makes_the_clients(

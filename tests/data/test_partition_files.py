@@ -152,6 +152,7 @@ def test_a_missing_or_foreign_file_is_named(tmp_path: Path) -> None:
             "at_least=0)",
         ),
         ("dirichlet(0)", "alpha of dirichlet must be above 0, not 0"),
+        ("dirichlet(1e999)", "alpha of dirichlet must be finite, not inf"),
         ("dirichlet(-0.5)", "alpha of dirichlet must be above 0, not -0.5"),
         ("dirichlet_client(0)", "alpha of dirichlet_client must be above 0, not 0"),
         ("quantity(-1)", "alpha of quantity must be above 0, not -1"),

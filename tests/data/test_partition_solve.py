@@ -27,7 +27,7 @@ def test_every_solution_of_an_emd_is_listed() -> None:
     assert list(found)[:3] == [
         "limit_labels(t=1, f=0.7778)",
         "limit_labels(t=2, f=0.875)",
-        "limit_labels(t=3)",
+        "limit_labels(t=3, f=1.0)",
     ]
     assert {"q(q=0.8)", "limit_labels_q(t=2, q=0.9)", "emd(target=1.4)", "labels(q=3)"} <= set(found)
     assert {name.split("(")[0] for name in found} >= {"dirichlet", "dirichlet_client"}
@@ -39,7 +39,7 @@ def test_every_solution_of_an_emd_is_listed() -> None:
 def test_solutions_of_1_6_are_the_two_of_the_thesis() -> None:
     """Section 3.4.2: ll(1, 0.89) and ll(2, 1.0)."""
     found = [name for name, _ in solutions(1.6, 10) if name.startswith("limit_labels(")]
-    assert found == ["limit_labels(t=1, f=0.8889)", "limit_labels(t=2)"]
+    assert found == ["limit_labels(t=1, f=0.8889)", "limit_labels(t=2, f=1.0)"]
 
 
 def test_the_emds_of_related_work_are_those_of_table_3_1() -> None:

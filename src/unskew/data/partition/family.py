@@ -130,7 +130,8 @@ def fraction_of(value: float, where: str) -> None:
 def above_zero(value: float, where: str) -> None:
     """Refuse what is not a finite number above 0."""
     if not 0 < value < np.inf:
-        raise InputError(f"{where} must be above 0, not {value:g}")
+        wanted = "finite" if value == np.inf else "above 0"
+        raise InputError(f"{where} must be {wanted}, not {value:g}")
 
 
 def at_least_one(value: int, where: str) -> None:

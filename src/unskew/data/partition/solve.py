@@ -10,7 +10,7 @@ from typing import Any
 
 from unskew.data.partition.family import Family, Task, build_family
 from unskew.errors import InputError
-from unskew.expression import Call, parse_one, render
+from unskew.expression import Call, parse_one
 
 CLOSE = 0.005  # a closed form that comes this near on the data at hand is taken as it is
 TURNS = 3  # solutions tried, where the first cannot reach the EMD on the data at hand
@@ -35,7 +35,7 @@ def solutions(emd: float, classes: int, clients: int = 20) -> list[tuple[str, fl
             if isinstance(knob, float) and cls.name != "emd":
                 member = _with_knob(member, float(f"{knob:.4g}"))
             reached = member.expected_emd(classes, clients)
-            found.append((render(member), emd if reached is None else reached))
+            found.append((_written(member), emd if reached is None else reached))
     if not found:
         high = max(cls.reach(classes, clients, {})[1] for cls in FAMILIES.values() if cls.free)
         raise InputError(
@@ -43,6 +43,13 @@ def solutions(emd: float, classes: int, clients: int = 20) -> list[tuple[str, fl
             f"{high:.4g}"
         )
     return found
+
+
+def _written(member: Family) -> str:
+    """Its expression, with what was solved for even at its default: ``limit_labels(t=3, f=1.0)``."""
+    given = {f.name: getattr(member, f.name) for f in _fields(type(member))}
+    at_default = {f.name for f in _fields(type(member)) if given[f.name] == f.default} - {member.knob}
+    return str(Call(member.name, (), tuple((k, v) for k, v in given.items() if k not in at_default)))
 
 
 def reach(family: str | Family, classes: int, clients: int = 20) -> tuple[float, float]:
