@@ -149,6 +149,23 @@ def test_a_killed_worker_is_replaced_and_changes_no_bit(crew: FastCPU) -> None:
     assert crew.crew.replaced == before + 1
 
 
+def echo(setup: dict[str, object], work: np.ndarray) -> np.ndarray:
+    """Answers as large as the question."""
+    return work
+
+
+def test_large_questions_and_large_answers_do_not_wait_for_each_other() -> None:
+    """Megabytes both ways through pipes of kilobytes, with work waiting: SCAFFOLD's control variates do this."""
+    crew = Crew(2, echo)
+    try:
+        work = [np.full(500_000, i, np.float32) for i in range(8)]
+        found = crew.map(work)
+        assert [float(f[0]) for f in found] == list(range(8))
+        assert all(len(f) == 500_000 for f in found)
+    finally:
+        crew.close()
+
+
 def die(setup: dict[str, object], work: int) -> int:
     """Work that kills whoever takes it."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,10 @@ from unskew.types import Tree
 
 ATTEMPTS = 3
 """A piece of work that ends this many workers is not tried again: it is the work that kills, not chance."""
+
+
+AHEAD = 16 * 1024
+"""Bytes that fit a pipe with room to spare: work of this size may wait in it for a busy worker."""
 
 
 @dataclass
@@ -100,11 +105,12 @@ class Crew:
         answers: list[Any] = [None] * len(work)
         deaths = [0] * len(work)
         waiting = list(range(len(work)))
+        self.pickled: dict[int, Any] = {}
         left = len(work)
         while left:
             for worker in self.workers:
-                while waiting and len(worker.doing) < 2:
-                    self._give(worker, waiting.pop(0), work)
+                while waiting and len(worker.doing) < 2 and self._give(worker, waiting[0], work):
+                    waiting.pop(0)
             ready = wait([w.pipe for w in self.workers])
             for worker in [w for w in self.workers if w.pipe in ready]:
                 try:
@@ -138,12 +144,27 @@ class Crew:
         self.workers = []
         self.setup = {}
 
-    def _give(self, worker: Worker, number: int, work: Sequence[Any]) -> None:
+    def _give(self, worker: Worker, number: int, work: Sequence[Any]) -> bool:
+        """Send a piece of work; a large one only to an idle worker, who is reading.
+
+        A busy one may be sending its answer, and two that send to each other through full pipes wait for ever.
+        """
         fresh = {n: v for n, v in self.setup.items() if f"{n}:{self.versions[n]}" not in worker.sent}
+        if worker.doing and fresh:
+            return False
+        if fresh:
+            message = ForkingPickler.dumps((number, fresh, work[number]))
+        else:
+            message = self.pickled.get(number) or ForkingPickler.dumps((number, {}, work[number]))
+            self.pickled[number] = message
+        if worker.doing and len(message) > AHEAD:
+            return False
+        self.pickled.pop(number, None)
         worker.doing.append(number)
         with contextlib.suppress(OSError):  # it has died: the next wait() finds out
-            worker.pipe.send((number, fresh, work[number]))
+            worker.pipe.send_bytes(message)
             worker.sent |= {f"{n}:{self.versions[n]}" for n in fresh}
+        return True
 
     def _hire(self) -> Worker:
         here, there = self.context.Pipe()
