@@ -286,7 +286,10 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
 
 def _measured(federation: Federation) -> dict[str, Any]:
     """How skewed the labels are, as one number a measure."""
-    return {k: v for k, v in skew(federation.counts).as_dict().items() if not isinstance(v, list)}
+    told = skew(federation.counts).as_dict(per_client=False)
+    scarce = told.pop("scarcity")  # under the names that `unskew diagnose --json` has
+    named = {"scarcity": "at_most", "scarcity_below": "below", "scarcity_threshold": "threshold"}
+    return told | {name: scarce[key] for name, key in named.items()}
 
 
 def _work(spec: Spec, net: Net, federation: Federation, cohort: int, local: Local) -> float:

@@ -87,6 +87,8 @@ class Spec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
+        for name in ("dataset", "partition", "data_folder"):
+            object.__setattr__(self, name, anchored(getattr(self, name)))
         for f in dataclasses.fields(self):
             object.__setattr__(self, f.name, convert(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
@@ -141,6 +143,14 @@ class Spec:
 
     def toml(self) -> str:
         return "".join(f"{name} = {_toml(value)}\n" for name, value in self.changed().items())
+
+
+def anchored(text: Any) -> Any:
+    """A file or folder that is there by its whole path, so that a run can be resumed from anywhere."""
+    if not isinstance(text, str) or not re.match(r"[^(]*[./]", text):
+        return text
+    path, bracket, options = text.partition("(")
+    return str(Path(path).resolve()) + bracket + options if Path(path).exists() else text
 
 
 PRECISIONS = {"float32": "fp32", "float64": "fp64"}

@@ -113,3 +113,14 @@ def test_the_flags_of_a_spec_make_that_spec() -> None:
     shown = CliRunner().invoke(app, ["run", "--dry-run", "--json", *flags(CHANGED)])
     assert shown.exit_code == 0, shown.output
     assert Spec.of(json.loads(shown.stdout)) == CHANGED
+
+
+def test_files_are_named_by_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run on ../own.csv is resumed from any folder; names of data sets and families stay as they are."""
+    (tmp_path / "own.csv").write_text("a,label\n1,0\n")
+    monkeypatch.chdir(tmp_path)
+    spec = Spec(dataset="own.csv(label=label)", partition="dirichlet(0.1)")
+    assert spec.dataset == f"{tmp_path.resolve()}/own.csv(label=label)"
+    assert spec.partition == "dirichlet(0.1)"
+    assert Spec(dataset="digits").dataset == "digits"
+    assert Spec(dataset="absent.csv").dataset == "absent.csv"
