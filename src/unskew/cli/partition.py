@@ -151,6 +151,16 @@ def _record(record: Mapping[str, Any]) -> Table:
     return table
 
 
+def _in_the_thesis(expression: str) -> str:
+    """How the thesis (chapter 3) writes this partition, where it has it: ll(2,0.88) for limit_labels."""
+    from unskew.expression import parse_one
+
+    call = parse_one(expression, "partition")
+    short = {"limit_labels": "ll", "limit_labels_q": "ll_q", "q": "q", "dirichlet": "Dir"}.get(call.name)
+    values = [f"{v:.2f}" if isinstance(v, float) else str(v) for _, v in call.kwargs]
+    return f"{short}({','.join(values)})" if short else ""
+
+
 def _solve(emd: float, classes: int | None, clients: int | None, as_json: bool) -> None:
     from unskew.data.partition import solutions
 
@@ -163,8 +173,9 @@ def _solve(emd: float, classes: int | None, clients: int | None, as_json: bool) 
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("partition", no_wrap=True)
+    table.add_column("in the thesis", no_wrap=True)
     table.add_column("EMD", justify="right")
     for expression, exact in found:
-        table.add_row(escape(expression), f"{exact:.4f}")
+        table.add_row(escape(expression), _in_the_thesis(expression), f"{exact:.4f}")
     console = Console()
     console.print(table)
