@@ -75,7 +75,7 @@ class Family:
 
     def counts(self, task: Task) -> Array:
         """How many samples of each class each client gets; column y sums to ``task.sizes[y]``."""
-        raise NotImplementedError
+        raise TypeError(f"{self.name} does not say how it deals samples: define counts()")
 
     def owners(self, task: Task) -> Array | None:
         """The client of each used sample, if the data decides that; else ``None`` and ``counts`` decides."""
