@@ -24,8 +24,12 @@ SIZES = {
     "resnet9": 1_647_242,
     "daca_cnn": 1_663_370,
     "seol_kim_cnn": 3_431_754,  # 4,864 + 204,928 + 8,192 x 384 + 384 + 73,920 + 1,930
+    "mobilenet_v2": 2_296_922,
+    "audionet": 25_602,  # 424 + 1,200 + 4,704 + 18,624 + 650; each with 2 numbers a channel of batch norm
+    "harnet": 691_974,  # 384 + 49,536 + 197,376 + 393,984 + 8,448 x 6 + 6
 }
-SMALL = {"thesis_mnist": (1, 16, 16)}  # the others take the digits' 1x8x8
+# the others take the digits' 1x8x8, of which eight times less leaves mobilenet_v2 one pixel to normalise
+SMALL = {"thesis_mnist": (1, 16, 16), "harnet": (1, 64, 2), "mobilenet_v2": (1, 16, 16)}
 
 
 def small(name: str, seed: int = 0) -> tuple[nn.Module, tuple[int, ...]]:
@@ -47,8 +51,8 @@ def test_the_list_is_complete() -> None:
 
 @pytest.mark.parametrize("name", SIZES)
 def test_has_the_stated_size(name: str) -> None:
-    """On its native input, with 10 classes; what the class states is what there is."""
-    net = build(name, MODELS[name].native, 10)
+    """On its native input and classes; what the class states is what there is."""
+    net = build(name, MODELS[name].native, MODELS[name].classes)
     assert sum(p.numel() for p in net.parameters()) == SIZES[name] == MODELS[name].size
 
 
@@ -113,7 +117,19 @@ def loss(
     return (cross_entropy(out, y, reduction="none") * weight).sum() / weight.sum()
 
 
-@pytest.mark.parametrize("name", ["mlp", "thesis_mnist", "thesis_fashion", "thesis_cifar", "resnet9"])
+STACKED = [
+    "mlp",
+    "thesis_mnist",
+    "thesis_fashion",
+    "thesis_cifar",
+    "resnet9",
+    "mobilenet_v2",
+    "audionet",
+    "harnet",
+]
+
+
+@pytest.mark.parametrize("name", STACKED)
 def test_stacked_training_equals_a_loop(name: str) -> None:
     """Three clients, each with its own weights, batch, padding and dropout seed, under vmap of grad."""
     net, shape = small(name)
@@ -164,10 +180,36 @@ def test_channels_last_gives_the_same_numbers() -> None:
     torch.testing.assert_close(net(x.to(memory_format=torch.channels_last)), expected)
 
 
-@pytest.mark.parametrize("name", [n for n in SIZES if n != "thesis_mnist"])
+@pytest.mark.parametrize("name", [n for n in SIZES if n not in ("thesis_mnist", "harnet")])
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 9, 12)])
 def test_takes_small_and_uneven_images(name: str, shape: tuple[int, ...]) -> None:
     assert build(name, shape, 7)(torch.randn(2, *shape)).shape == (2, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "activation"),
+    [
+        ("mobilenet_v2", "block0", (16, 32, 32)),  # 16,384 numbers where an image has 3,072
+        ("audionet", "conv2", (16, 16, 86)),  # 64 and 344 halved twice
+        ("harnet", "conv2", (128, 20, 7)),  # 17,920 numbers where a window has 384
+    ],
+)
+def test_flea_cuts_here(name: str, layer: str, activation: tuple[int, ...]) -> None:
+    """Its models have the layer that FLea shares features of, with the shape that FLea shares."""
+    net = build(name, MODELS[name].native, MODELS[name].classes).eval()
+    assert tuple(net.embed(torch.zeros(1, *MODELS[name].native), layer).shape[1:]) == activation
+
+
+def test_audionet_of_a_mono_spectrogram_is_smaller() -> None:
+    """8 filters of 5x5 see one channel less: 25,602 - 200."""
+    assert sum(p.numel() for p in build("audionet", (1, 64, 126), 10).parameters()) == 25_402
+
+
+def test_audionets_filters_start_as_kaiming_has_them() -> None:
+    """Of 16 x 9 inputs: a spread of sqrt(2 / (1 + 0.1 ** 2) / 144) = 0.1173; biases are 0."""
+    conv = build("audionet", (2, 64, 344), 10).conv3[0]
+    assert abs(conv.weight.std().item() - 0.1173) < 0.005
+    assert not conv.bias.any()
 
 
 @pytest.mark.parametrize("shape", [(9, 128), (13,), (2, 64, 12)])
@@ -198,7 +240,19 @@ def test_dense_models_take_any_shape(shape: tuple[int, ...]) -> None:
             (3, 8, 8),
             "hidden of seol_kim_cnn is the sizes of two dense layers such as [384, 192], not [3]",
         ),
-        ("resnet", (3, 8, 8), "there is no model 'resnet'; did you mean 'resnet9'?"),
+        (
+            "harnet",
+            (9, 128),
+            "harnet takes windows (1 x time x sensors), not samples of shape 9x128; use mlp or linear, or reshape "
+            "the data",
+        ),
+        (
+            "harnet",
+            (3, 32, 32),
+            "harnet needs windows of at least 64 readings, not 32 (samples are 3x32x32, which it reads as 1 x time "
+            "x sensors); use mlp or linear",
+        ),
+        ("resnet", (3, 8, 8), "there is no model 'resnet'; did you mean 'resnet9' or 'harnet'?"),
         ("mlp(width=3)", (4,), "mlp has no parameter 'width'; it is mlp(hidden=[200])"),
     ],
 )

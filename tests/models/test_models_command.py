@@ -63,7 +63,7 @@ def test_shows_an_expression_as_written(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["resnet"], "error: there is no model 'resnet'; did you mean 'resnet9'?"),
+        (["resnet"], "error: there is no model 'resnet'; did you mean 'resnet9' or 'harnet'?"),
         (["a.b:C"], "error: for which samples? add their shape to a.b:C, e.g. --shape 1x28x28"),
         (["--shape", "3x"], "error: --shape is whole numbers joined by x, such as 1x28x28, not '3x'"),
     ],

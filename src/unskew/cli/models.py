@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from collections import Counter
 from typing import Annotated, Any
 
 import typer
@@ -24,11 +25,14 @@ Name = Annotated[
 Shape = Annotated[
     str | None, typer.Option("--shape", metavar="CxHxW", help="The shape of a sample, e.g. 1x28x28.")
 ]
-Classes = Annotated[int, typer.Option("--classes", min=1, help="How many classes there are.")]
+Classes = Annotated[
+    int | None,
+    typer.Option("--classes", min=1, help="How many classes there are; default: as in the model's paper."),
+]
 
 
 @app.command()
-def models(name: Name = None, shape: Shape = None, classes: Classes = 10, as_json: Json = False) -> None:
+def models(name: Name = None, shape: Shape = None, classes: Classes = None, as_json: Json = False) -> None:
     """What models there are; with a NAME: its layers, where it can be cut."""
     sample = _read_shape(shape)
     told = _list(sample, classes) if name is None else _one(name, sample, classes)
@@ -51,19 +55,18 @@ def _read_shape(text: str | None) -> tuple[int, ...] | None:
     return tuple(int(side) for side in sides)
 
 
-def _list(shape: tuple[int, ...] | None, classes: int) -> dict[str, Any]:
+def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
     from unskew.expression import signature, summary
     from unskew.models import MODELS
 
     return {
-        "classes": classes,
         "models": [
             {
                 "name": name,
                 "expression": signature(model),
                 "description": summary(model),
                 "paper": model.paper,
-                **_size(name, shape or model.native, classes),
+                **_size(name, shape or model.native, classes or model.classes),
             }
             for name, model in MODELS.items()
         ],
@@ -78,16 +81,17 @@ def _size(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
     try:
         net = build(name, shape, classes)
     except InputError as error:
-        return {"shape": list(shape), "parameters": None, "note": str(error)}
-    return {"shape": list(shape), "parameters": sum(p.numel() for p in net.parameters()), "note": ""}
+        return {"shape": list(shape), "classes": classes, "parameters": None, "note": str(error)}
+    parameters = sum(p.numel() for p in net.parameters())
+    return {"shape": list(shape), "classes": classes, "parameters": parameters, "note": ""}
 
 
-def _one(name: str, shape: tuple[int, ...] | None, classes: int) -> dict[str, Any]:
+def _one(name: str, shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
     import torch
 
     from unskew import expression
     from unskew.errors import InputError
-    from unskew.models import MODELS, build
+    from unskew.models import MODELS, Architecture, build
 
     told: dict[str, Any] = {"name": name, "expression": name}
     call = expression.parse_one(name, "model")
@@ -97,9 +101,10 @@ def _one(name: str, shape: tuple[int, ...] | None, classes: int) -> dict[str, An
         text = [" ".join(part.split()) for part in (inspect.getdoc(model) or "").split("\n\n")]
         told |= {"name": model.name, "expression": str(call), "signature": expression.signature(model)}
         told |= {"description": text[0], "notes": text[1:], "paper": model.paper}
-        shape = shape or model.native
+        shape, classes = shape or model.native, classes or model.classes
     if shape is None:
         raise InputError(f"for which samples? add their shape to {name}, e.g. --shape 1x28x28")
+    classes = classes or Architecture.classes
     net = build(name, shape, classes).eval()
     own = [p.requires_grad_() for p in net.parameters()]
     x, layers = torch.zeros(1, *shape), []
@@ -136,7 +141,12 @@ def _print_all(told: dict[str, Any]) -> None:
         size = "-" if model["parameters"] is None else f"{model['parameters']:,}"
         table.add_row(model["expression"], size, _say(model["shape"]), model["paper"] or "-")
     console.print(table)
-    console.print(f"\nParameters are for {told['classes']} classes.", soft_wrap=True)
+    often, *rarely = Counter(model["classes"] for model in told["models"]).most_common()
+    but = "".join(
+        f", of {', '.join(m['name'] for m in told['models'] if m['classes'] == classes)} for {classes}"
+        for classes, _ in rarely
+    )
+    console.print(f"\nParameters are for {often[0]} classes{but}.", soft_wrap=True)
     unfit = [model for model in told["models"] if model["note"]]
     if unfit:
         console.print(f"'-' cannot take such samples: {unfit[0]['note']}.", soft_wrap=True)

@@ -13,12 +13,14 @@ from unskew.models.split import SplitModel
 class Architecture:
     """Hyper-parameters of a model with a name; ``make`` fits it to the data.
 
-    ``native`` is the shape it was designed for, ``size`` its number of parameters there with 10 classes.
+    ``native`` is the shape it was designed for and ``classes`` how many of them, ``size`` its number of parameters
+    there.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     native: ClassVar[tuple[int, ...]]
+    classes: ClassVar[int] = 10
     size: ClassVar[int]
 
     def make(self, shape: tuple[int, ...], classes: int) -> SplitModel:
