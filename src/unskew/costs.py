@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
-from unskew.types import Leg, Tree, Update, nbytes
+from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
+
+if TYPE_CHECKING:
+    from unskew.parts import Part
 
 
 @dataclass
@@ -21,10 +25,28 @@ class Costs:
     up: Counter[str] = field(default_factory=Counter)
     peer: Counter[str] = field(default_factory=Counter)
     sample_steps: int = 0
+    spent: Counter[int] = field(default_factory=Counter)  # client -> sample-steps
+    held: dict[int, int] = field(default_factory=dict)  # client -> how many samples it trained from
+    distinct: int = 0  # clients that have trained in this round or before
     asked: set[int] = field(default_factory=set)
     trained_only: set[int] = field(default_factory=set)  # trained, and were not to upload (yet)
     answered: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, dict[str, Any]] = field(default_factory=dict)  # part -> whose data goes to whom
+
+    def exchanges(self, parts: Iterable[Part], memory: Mapping[str, Tree], clients: int) -> None:
+        """Note whose data parts hand out in this round; "all" stands for every client."""
+        for part in parts:
+            givers = np.unique(part.givers(memory[part.name], clients)).tolist()
+            if givers:
+                source = "all" if len(givers) == clients else givers
+                self.given[part.name] = {"from": source} | ({"to": "all"} if part.slot == "prepare" else {})
+
+    def selected(self, cohort: Cohort) -> None:
+        """A cohort was chosen: what that took, and what its choice says of itself."""
+        self.up.update(cohort.up)
+        self.down.update(cohort.down)
+        self.notes.update(cohort.notes)
 
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
         """A leg was asked for: its models, and what parts share, travel to the clients."""
@@ -51,9 +73,14 @@ class Costs:
             if tree and clients:
                 self.down[part] += clients * nbytes(tree)
 
-    def received(self, leg: Leg, update: Update) -> None:
-        """Clients answered: they trained, and where the leg says so their models and reports came up."""
+    def received(self, leg: Leg, update: Update, drawn: Ids) -> None:
+        """Clients answered: they trained from ``drawn`` samples, and where the leg says so their models came up."""
         self.sample_steps += int(update.samples.sum())
+        for client, samples, held in zip(
+            update.clients.tolist(), update.samples.tolist(), drawn.tolist(), strict=True
+        ):
+            self.spent[client] += samples
+            self.held[client] = held
         if leg.upload:
             self.up["model"] += len(update) * self.model
             for part, tree in update.uploads.items():
@@ -61,6 +88,23 @@ class Costs:
                     self.up[part] += nbytes(tree)
         else:
             self.trained_only.update(update.clients.tolist())
+
+    @property
+    def everyone(self) -> Ids:
+        """Whom the round asked to train, in order."""
+        return np.array(sorted(self.asked), np.int64)
+
+    @property
+    def samples_used(self) -> int:
+        """Samples that clients trained on, each once however many epochs they took."""
+        return sum(min(self.held[client], spent) for client, spent in self.spent.items())
+
+    def trained(self, before: Tree, clients: int) -> Tree:
+        """Who has ever trained, after this round."""
+        ever = before["clients"].clone() if before else torch.zeros(clients, dtype=torch.bool)
+        ever[[client for client, spent in self.spent.items() if spent]] = True
+        self.distinct = int(ever.sum())
+        return {"clients": ever}
 
     def line(self) -> dict[str, Any]:
         """The fields of a log line."""
@@ -74,8 +118,14 @@ class Costs:
             "bytes_peer": self.peer.total(),
             "bytes": kinds,
             "sample_steps": self.sample_steps,
+            "samples_used": self.samples_used,
             "asked": len(self.asked),
             "answered": self.answered,
+            "distinct_clients": self.distinct,
             **({"trained_only": len(self.trained_only)} if self.trained_only else {}),
+            **({"exchanged": self._exchanged()} if self.given else {}),
             **self.notes,
         }
+
+    def _exchanged(self) -> dict[str, dict[str, Any]]:
+        return {part: {"to": sorted(self.asked)} | given for part, given in self.given.items()}

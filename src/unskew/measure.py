@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from unskew.client import Errand, Task, train
 from unskew.engines.engine import Job
 from unskew.engines.site import Site
-from unskew.errors import unknown
+from unskew.errors import InputError, unknown
 from unskew.method import Method
 from unskew.plan import plan
 from unskew.prepare import Pooled
@@ -23,13 +24,27 @@ from unskew.types import Tree
 MEASURES = {
     "divergence": "||w - w_c|| / ||w_c|| of the global model from one trained centrally in step (thesis 4.1)",
     "gamma": "F* - sum of n_k/n F_k*, the skew of the minimal losses (thesis eq. 3.1)",
+    "correlation": "c of what is shared with the samples behind it, round by round (FLea eq. 8)",
 }
 
 
-def check_measures(names: tuple[str, ...]) -> None:
+def check_measures(names: tuple[str, ...], method: Method) -> None:
     for name in names:
         if name not in MEASURES:
             raise unknown("measurement", name, MEASURES)
+    if "correlation" in names and not any(part.sends for part in method.parts):
+        raise InputError(
+            f"correlation measures features or samples that are shared, and {method} shares none; leave it out"
+        )
+
+
+def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
+    """Part -> the distance correlation of what it shares with the samples behind it, under a model."""
+    from unskew.privacy.correlation import watch
+    from unskew.privacy.views import views_of
+
+    data, views = job.federation.dataset, views_of(job.method.parts)
+    return watch(job.judging_net, data, views, job.local.batch, job.seed, job.device, job.dtype)
 
 
 def centralized_twin(job: Job) -> Job:

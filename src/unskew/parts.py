@@ -91,6 +91,22 @@ class Part:
         """What the server remembers for this part before round 0."""
         return {}
 
+    @property
+    def sends(self) -> str:
+        """What others get to see of a client's data, as a view that ``unskew.privacy`` attacks.
+
+        ``samples``, ``averages(10)`` or ``features(conv1)``, for instance; nothing by default.
+        """
+        return ""
+
+    def givers(self, memory: Tree, clients: int) -> Ids:
+        """Whose data is in what this part hands out in a round: the log keeps who was given whose.
+
+        What a ``Prepare`` part gathers is in everybody's hands; what an ``Objective`` shares goes to those who are
+        asked.
+        """
+        return np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True)
 class Prepare(Part):
@@ -103,6 +119,15 @@ class Prepare(Part):
 
     def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
         return federation, memory
+
+    def learn(
+        self, clients: Ids, before: Federation, after: Federation, memory: Tree
+    ) -> tuple[Tree, Mapping[str, Any]]:
+        """What the server remembers once it knows which clients were asked, and what the log says of them.
+
+        ``before`` and ``after`` are what ``each`` was handed and what it made of it in this round.
+        """
+        return memory, {}
 
     def notes(self, federation: Federation) -> Mapping[str, Any]:
         """What the first round's log line says of the data that was prepared."""
@@ -206,7 +231,7 @@ class Step:
 
     net: Net
     params: Tree  # trainable, being differentiated
-    anchor: Tree  # what drift is measured against
+    anchor: Tree  # what drift is measured against, with its statistics: net.judge(step.anchor, x) is its opinion
     batch: Batch
     census: Tensor  # [classes] the client's label counts
     out: Out | None = None

@@ -29,10 +29,14 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     """Play round ``state.round``; the next state, and the round's line for the log."""
     method, t, seed = job.method, state.round, state.seed
     server, store, federation = dict(state.server), state.clients, job.federation
+    prepared = []
     for part in method.prepare:
-        federation, server[part.name] = part.each(t, federation, server[part.name], seed)
+        before = federation
+        federation, server[part.name] = part.each(t, before, server[part.name], seed)
+        prepared.append((part, before, federation))
     shared = {o.name: o.share(server[o.name], t) for o in method.objective}
     costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm))
+    costs.exchanges(method.parts, server, federation.clients)
     for part in method.prepare if t == 0 else ():
         costs.notes.update(part.notes(federation))
     selections = legs = 0
@@ -44,6 +48,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         busy = np.union1d(exclude, server.get("late", {}).get("clients", NOBODY))  # still on its way back
         wanted, name = job.cohort if count is None else count, method.select.name
         cohort, server[name] = method.select.select(wanted, busy, federation, server[name], rng)
+        costs.selected(cohort)
         for part in method.tune:
             cohort.settings = part.settings(t, cohort, federation, job.local)
         return cohort
@@ -57,7 +62,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         legs += 1
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
             store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
-        costs.received(leg, update)
+        drawn = None if leg.settings.per_class is None else leg.settings.per_class[update.rows]
+        costs.received(leg, update, federation.drawn(update.clients, drawn))
         good = finite(update)
         if not good.all():
             costs.notes["rejected"] = costs.notes.get("rejected", []) + update.clients[~good].tolist()
@@ -86,4 +92,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     play = Play(t, last, job.cohort, federation, select, train, combine, rng, costs.notes.update)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])
+    for part, before, after in prepared:
+        server[part.name], notes = part.learn(costs.everyone, before, after, server[part.name])
+        costs.notes.update(notes)
+    server["trained"] = costs.trained(server.get("trained", {}), federation.clients)
     return State(t + 1, params, server, store, seed), costs.line()

@@ -22,8 +22,9 @@ from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Job
 from unskew.errors import InputError, RunFailed
 from unskew.faults import Faults
+from unskew.kept import keep_model
 from unskew.log import RunFolder, read_folder
-from unskew.measure import centralized_twin, check_measures, divergence, gamma
+from unskew.measure import centralized_twin, check_measures, correlation_watch, divergence, gamma
 from unskew.method import Method
 from unskew.metrics import skew
 from unskew.net import Net
@@ -41,6 +42,18 @@ if TYPE_CHECKING:
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 """A disk that is full, or a user's share of it."""
+
+TOTALS = (
+    "bytes_down",
+    "bytes_up",
+    "bytes_peer",
+    "sample_steps",
+    "samples_used",
+    "asked",
+    "answered",
+    "wall_s",
+)
+"""Costs that a result adds up over the rounds."""
 
 Data = str | Path | Dataset | Federation | tuple[Any, ...]
 
@@ -200,7 +213,7 @@ def prepare(
 
     method = Method.parse(spec.method if method is None else method)
     falls = decay(spec.decay)
-    check_measures(spec.measure)
+    check_measures(spec.measure, method)
     device = device_of(spec)
     federation, partition = _federation(spec, data)
     cohort = _cohort(spec, federation.clients)
@@ -374,6 +387,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
     checkpoints = folder.path / "state" if folder.path is not None else None
     saved_at, saved_round = time.monotonic(), state.round
     twin = centralized_twin(job) if "divergence" in spec.measure else None
+    watch = correlation_watch(job) if "correlation" in spec.measure else None
     try:
         with bar:
             while state.round < spec.rounds:
@@ -385,8 +399,12 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 if twin is not None:
                     apart, state.server["divergence"] = divergence(twin, state, state.server["divergence"])
                     line["weight_divergence"] = apart
+                if watch is not None:
+                    line["distance_correlation"] = watch(state.params)
                 folder.append(line | costs | {"wall_s": round(time.perf_counter() - began, 6)})
                 bar.advance(folder.lines[-1])
+                if folder.path is not None and state.round in spec.keep:
+                    keep_model(folder.path, state)
                 due = time.monotonic() - saved_at >= spec.checkpoint or state.round == spec.rounds
                 if checkpoints is not None and due:
                     folder.sync()  # a checkpoint never knows more rounds than the log
@@ -454,8 +472,8 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
     judged = [line for line in folder.lines if "global_test_accuracy" in line]
     best = max(judged, key=lambda line: line["global_test_accuracy"])
     totals = {
-        name: sum(line[name] for line in folder.lines)
-        for name in ("bytes_down", "bytes_up", "bytes_peer", "sample_steps", "asked", "answered", "wall_s")
+        name: sum(line.get(name, 0) for line in folder.lines)
+        for name in TOTALS
     }
     reached = {
         str(target): next((li["round"] for li in judged if li["global_test_accuracy"] >= target), None)
@@ -471,6 +489,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         "rounds": state.round,
         "rounds_to_target": reached,
         "totals": totals,
+        "distinct_clients": folder.lines[-1].get("distinct_clients"),
         "rejected": sum(len(line.get("rejected", [])) for line in folder.lines),
         "late": sum(len(line.get("late", [])) for line in folder.lines),
         **setup.skew,

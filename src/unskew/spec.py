@@ -73,7 +73,8 @@ class Spec:
     evaluate: int = _setting(1, "Evaluate every so many rounds, and at the end.")
     evaluate_clients: bool = _setting(False, "Also judge the global model on every client's own data.")
     target: tuple[float, ...] = _setting((), "Accuracies whose first round is reported.")
-    measure: tuple[str, ...] = _setting((), "Extra measurements: divergence, gamma.")
+    measure: tuple[str, ...] = _setting((), "Extra measurements: divergence, gamma, correlation.")
+    keep: tuple[int, ...] = _setting((), "Rounds whose model stays in the folder, for `unskew attack`.")
     seed: int = _setting(0, "The seed of everything.")
     engine: Literal["auto", "fast", "loop"] = _setting("auto", "Which engine runs the clients; auto is fast.")
     device: str = _setting("auto", "cpu, cuda, cuda:1 or auto: a GPU where there is one.")
@@ -102,6 +103,8 @@ class Spec:
             raise InputError(f"fraction is a share of the data of at most 1, not {self.fraction}")
         if strange := [target for target in self.target if not 0 <= target <= 1]:
             raise InputError(f"target is an accuracy from 0 to 1, such as 0.9, not {strange[0]:g}")
+        if early := [r for r in self.keep if r < 1]:
+            raise InputError(f"keep names rounds, of which the first is 1, not {early[0]}")
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs momentum above 0, for example momentum = 0.9")
         if self.optimizer == "adam" and self.momentum:

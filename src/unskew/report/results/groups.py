@@ -16,7 +16,7 @@ from unskew.errors import InputError, unknown
 from unskew.report.results.gather import Record
 from unskew.spec import Spec
 
-WATCHING = frozenset({"seed", "checkpoint", "data_folder", "target", "measure", "evaluate_clients"})
+WATCHING = frozenset({"seed", "checkpoint", "data_folder", "target", "measure", "keep", "evaluate_clients"})
 """Settings that do not change the model: the seed makes another sample of it, the others only look or save."""
 
 DATA = (

@@ -1,0 +1,44 @@
+"""Global models of chosen rounds, kept in the run's folder beside the checkpoints, which come and go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from unskew.errors import InputError
+from unskew.state import Entry, State, load_state, safetensors, write_atomically
+from unskew.types import Tree
+
+FOLDER = "models"
+
+
+def keep_model(run: Path, state: State) -> Path:
+    """Write the model that a round ended with."""
+    folder = run / FOLDER
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{state.round:06d}.safetensors"
+    entries = (Entry.of(name, value) for name, value in state.params.items())
+    write_atomically(path, safetensors(entries, {"unskew": json.dumps({"round": state.round})}))
+    return path
+
+
+def kept_rounds(run: Path) -> list[int]:
+    """The rounds whose models are there, in order."""
+    return sorted(int(path.stem) for path in (run / FOLDER).glob("*.safetensors") if path.stem.isdigit())
+
+
+def read_model(run: Path, round: int | None = None) -> tuple[int, Tree]:
+    """(round, model): the model that this round ended with, or the newest there is."""
+    if round in kept_rounds(run):
+        from safetensors.torch import load_file
+
+        return int(round or 0), load_file(run / FOLDER / f"{round:06d}.safetensors")
+    last = load_state(run / "state")
+    if last is None:
+        raise InputError(f"{run} has no checkpoint yet, so there is no model to read; let it run first")
+    if round is not None and round != last.round:
+        there = ", ".join(map(str, [*kept_rounds(run), last.round]))
+        raise InputError(
+            f"{run} keeps the models of round {there} but not of round {round}; run it with keep = [{round}]"
+        )
+    return last.round, last.params

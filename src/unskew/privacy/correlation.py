@@ -1,0 +1,82 @@
+"""How much of a sample is still in what is shared of it: the distance correlation c of FLea's eq. 8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.data.dataset import Dataset
+from unskew.engines.site import tensor_of
+from unskew.net import Net
+from unskew.privacy.views import View
+from unskew.seeds import generator
+from unskew.types import Ids, Tree
+
+BATCHES = 10
+
+
+def distance_correlation(x: Tensor, f: Tensor) -> Tensor:
+    """c of a batch, eq. 8: the square of what statistics packages call distance correlation."""
+    a, b = (_centred(torch.cdist(v.double().flatten(1), v.double().flatten(1))) for v in (x, f))
+    scale = torch.sqrt((a * a).mean() * (b * b).mean())
+    return torch.where(scale > 0, (a * b).mean() / scale.clamp_min(1e-30), torch.zeros_like(scale))
+
+
+def _centred(distances: Tensor) -> Tensor:
+    rows, columns = distances.mean(0, keepdim=True), distances.mean(1, keepdim=True)
+    return distances - rows - columns + distances.mean()
+
+
+def taken(dataset: Dataset, places: Ids, device: str, dtype: torch.dtype, test: bool = False) -> Tensor:
+    """Normalised samples at these places of the pool, or of the test set, in the shape of ``places``."""
+    x = tensor_of((dataset.x_test if test else dataset.x)[places.reshape(-1)]).to(device, dtype)
+    mean, std = (
+        tensor_of(v).to(device, dtype).reshape(-1, *[1] * (x.dim() - 2)) for v in (dataset.mean, dataset.std)
+    )
+    return ((x - mean) / std).reshape(*places.shape, *x.shape[1:])
+
+
+def drawn(
+    dataset: Dataset, view: View, batch: int, seed: int, device: str, dtype: torch.dtype
+) -> list[Tensor]:
+    """Batches of groups to measure c on, the same for every model."""
+    size = max(1, min(batch, len(dataset) // view.group))
+    return [
+        taken(
+            dataset,
+            generator(seed, "correlation", at)
+            .choice(len(dataset), (size, view.group), replace=size * view.group > len(dataset))
+            .astype(np.int64),
+            device,
+            dtype,
+        )
+        for at in range(BATCHES)
+    ]
+
+
+def correlation(net: Net, model: Tree, view: View, batches: Sequence[Tensor]) -> dict[str, float]:
+    """c between samples and what is shared of them: mean and standard deviation over batches.
+
+    c falls with the size of a batch (few samples correlate by chance), so a batch is one of training. Of an
+    average, c is taken with one of the samples behind it.
+    """
+    with torch.inference_mode():
+        found = [float(distance_correlation(x[:, 0], view.show(net, model, x))) for x in batches]
+    return {"mean": float(np.mean(found)), "sd": float(np.std(found))}
+
+
+def watch(
+    net: Net,
+    dataset: Dataset,
+    views: Mapping[str, View],
+    batch: int,
+    seed: int,
+    device: str,
+    dtype: torch.dtype,
+) -> Callable[[Tree], dict[str, float]]:
+    """What a round's line says: part -> c of what it shares, under the model that the round ended with."""
+    held = {part: drawn(dataset, view, batch, seed, device, dtype) for part, view in views.items()}
+    return lambda model: {part: correlation(net, model, views[part], x)["mean"] for part, x in held.items()}

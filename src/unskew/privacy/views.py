@@ -1,0 +1,96 @@
+"""What others get to see of a client's samples: the sample itself, an average of some, or features of it.
+
+A part names its view in ``Part.sends``; the attacks of this package take any of them, so that whatever a method
+shares is judged by the same instruments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from torch import Tensor
+
+from unskew.errors import InputError
+from unskew.expression import build, render
+from unskew.types import Tree
+
+if TYPE_CHECKING:
+    from unskew.net import Net
+    from unskew.parts import Part
+
+
+@dataclass(frozen=True)
+class View:
+    """A function from groups of samples to what is shared of each group."""
+
+    name: ClassVar[str]
+
+    @property
+    def group(self) -> int:
+        """How many samples are behind one thing that is shared."""
+        return 1
+
+    def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
+        """What is seen of normalised samples [n, group, ...]: one row a group."""
+        raise TypeError(f"{self.name} does not say what is seen: define show()")
+
+    def __str__(self) -> str:
+        return render(self)
+
+
+@dataclass(frozen=True)
+class Samples(View):
+    """The sample as it is (FedData)."""
+
+    name: ClassVar[str] = "samples"
+
+    def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
+        return groups[:, 0]
+
+
+@dataclass(frozen=True)
+class Averages(View):
+    """The mean of some samples of one client (FedMix)."""
+
+    name: ClassVar[str] = "averages"
+
+    size: int = 10  # samples behind one average
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InputError(f"size of averages is a number of samples of at least 1, not {self.size}")
+
+    @property
+    def group(self) -> int:
+        return self.size
+
+    def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
+        return groups.mean(1)
+
+
+@dataclass(frozen=True)
+class Features(View):
+    """The activation at a layer of the global model, in evaluation mode (FLea, section 3.2)."""
+
+    name: ClassVar[str] = "features"
+
+    layer: str  # one of the model's; ``last`` is what its classifier sees
+
+    def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
+        layer = net.judging.last_layer if self.layer == "last" else self.layer
+        return net.judge(model, groups[:, 0], upto=layer)
+
+
+VIEWS: dict[str, type[View]] = {view.name: view for view in (Samples, Averages, Features)}
+
+
+def view(text: str | View) -> View:
+    """The view that an expression names."""
+    return text if isinstance(text, View) else build(text, VIEWS, "view")
+
+
+def views_of(parts: Iterable[Part]) -> dict[str, View]:
+    """Part name -> what it shows others of a client's data, of those parts that show something."""
+    return {part.name: view(part.sends) for part in parts if part.sends}
