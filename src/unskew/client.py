@@ -143,12 +143,11 @@ def train(task: Task, pool: Pool, errand: Errand) -> Return:
     net, plan, seed = task.net, errand.plan, task.seed
     params = {k: _own(errand.start[k], task.channels_last).requires_grad_() for k in net.trainable}
     buffers = {k: errand.start[k].detach().clone() for k in net.buffers}
-    anchor = {k: errand.anchor[k] for k in net.trainable}
     rule = optimizer(task.local)
     state = rule.init({k: v.detach() for k, v in params.items()})
     draws = drawn(task, errand, next(iter(params.values())).dtype)
     masks = mask_seeds(seed, errand) if net.draws_masks else None
-    scene = Scene(anchor, errand.census, errand.shared, errand.mine, {})
+    scene = Scene(errand.anchor, errand.census, errand.shared, errand.mine, {})
     losses = torch.zeros(())
     places = errand.held[torch.from_numpy(plan.order)]
     for s in range(plan.steps):

@@ -178,7 +178,7 @@ def one_step(setup: Setup, padding: int) -> Tree:
     params = {k: net.initial[k].clone().requires_grad_() for k in net.trainable}
     buffers = {k: net.initial[k].clone() for k in net.buffers}
     scene = Scene(
-        anchor={k: v.detach() + 0.1 for k, v in params.items()},
+        anchor={k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()},
         census=torch.from_numpy(job.federation.counts[0]),
         shared={o.name: o.share(memory[o.name], 0) for o in parts},
         mine={o.name: o.init_client(net, 1.0) for o in parts},

@@ -32,10 +32,11 @@ def errand(
     """One client's share of a leg: its data, its plan, its memory, and the model it was handed."""
     client = int(leg.clients[row])
     start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
+    anchor = leg.anchor
     if job.batch_norm != "average":
         fresh = job.net.statistics(job.net.initial)
         own = store.get(STATISTICS, client, fresh) if job.batch_norm == "local" else fresh
-        start = start | own
+        start, anchor = start | own, None if anchor is None else anchor | own
     held = federation.samples(client)
     budget = int(federation.budget[client])
     settings = leg.settings
@@ -68,7 +69,7 @@ def errand(
         client=client,
         t=t,
         start=start,
-        anchor=leg.anchor or start,
+        anchor=start if anchor is None else anchor,
         held=torch.from_numpy(held),
         plan=work,
         lr=rate,

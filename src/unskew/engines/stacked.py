@@ -98,9 +98,7 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
         params=_stacked([{k: s[k] for k in net.trainable} for s in start], device),
         buffers=_stacked([{k: s[k] for k in net.buffers} for s in start], device),
         census=torch.stack([e.census for e in ordered]).to(device),
-        anchor=_stacked(anchor, device, net.trainable)
-        if own_anchor
-        else {k: there(anchor[0][k]) for k in net.trainable},
+        anchor=_stacked(anchor, device) if own_anchor else {k: there(v) for k, v in anchor[0].items()},
         own_anchor=own_anchor,
         mine=mine,
         shared={part: {k: there(v) for k, v in tree.items()} for part, tree in ordered[0].shared.items()},
@@ -248,17 +246,15 @@ def _first(tree: Tree, clients: int) -> Tree:
     return {k: v[:clients] for k, v in tree.items()}
 
 
-def _stacked(trees: Sequence[Tree], device: torch.device, names: Sequence[str] | None = None) -> Tree:
+def _stacked(trees: Sequence[Tree], device: torch.device) -> Tree:
     """Trees as rows of one; a tree that all share is moved once. Always fresh memory."""
     if all(t is trees[0] for t in trees) or all(
         all(v is trees[0][k] for k, v in t.items()) for t in trees
     ):  # one model handed to all: expand() of a single row would alias it, so clone
         return {
-            k: v.detach().to(device).expand(len(trees), *v.shape).clone()
-            for k, v in trees[0].items()
-            if names is None or k in names
+            k: v.detach().to(device).expand(len(trees), *v.shape).clone() for k, v in trees[0].items()
         }
-    return {k: torch.stack([t[k].detach().to(device) for t in trees]) for k in names or trees[0]}
+    return {k: torch.stack([t[k].detach().to(device) for t in trees]) for k in trees[0]}
 
 
 def _drawn(
