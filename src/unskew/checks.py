@@ -41,7 +41,7 @@ Subject = Part | Method
 
 P = TypeVar("P", bound=Part)
 
-RESERVED = ("late", "divergence", "batch_norm")
+RESERVED = ("late", "trained", "divergence", "batch_norm")
 """Names under which a run itself remembers things."""
 
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.engines.engine import Job, probed
 from unskew.engines.errands import STATISTICS
 from unskew.faults import finite
-from unskew.parts import Play
+from unskew.parts import After, Objective, Play
 from unskew.seeds import generator
 from unskew.state import NOBODY, State
 from unskew.types import Cohort, Ids, Leg, Tree, Update
@@ -86,6 +87,11 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
         for o in method.objective:
             params = o.settle(params, before, server[o.name])
+        if any(type(o).renew is not Objective.renew for o in method.objective):
+            ask = Ask(job.judging_net, federation, params, costs)
+            after = After(job.net, params, landed, federation, t, seed, ask)
+            for o in method.objective:
+                server[o.name] = o.renew(server[o.name], after)
         return params
 
     rng, last = generator(seed, "schedule", t), t == job.rounds - 1

@@ -90,10 +90,13 @@ class PerClient:
 
 @dataclass
 class Cohort:
-    """Who takes part, with which settings."""
+    """Who takes part, with which settings; and what choosing them took, for the log: notes, and bytes by kind."""
 
     clients: Ids
     settings: PerClient = field(default_factory=PerClient)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    up: Mapping[str, int] = field(default_factory=dict)
+    down: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass

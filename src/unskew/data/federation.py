@@ -75,5 +75,11 @@ class Federation:
         """The places in the pool that a client holds."""
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
 
+    def drawn(self, clients: Array, per_class: Array | None = None) -> Array:
+        """How many samples these clients train from, each told how many of each class (or all) to take."""
+        if per_class is None:
+            return self.sizes[clients]
+        return np.asarray(np.minimum(per_class, self.counts[clients]).sum(1))
+
     def __repr__(self) -> str:
         return f"Federation({self.dataset.name!r}, {self.clients} clients, {len(self.indices)} samples)"

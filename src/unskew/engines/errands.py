@@ -57,7 +57,8 @@ def errand(
         batch=None if settings.batch is None else int(settings.batch[row]),
         pooled=int(federation.pooled[client]),
     )
-    rate = job.local.lr * job.decay.factor(t, job.rounds) if settings.lr is None else float(settings.lr[row])
+    rate = job.local.lr if settings.lr is None else float(settings.lr[row])
+    rate *= job.decay.factor(t, job.rounds)
     device = next(iter(start.values())).device
 
     def there(tree: Tree) -> Tree:
@@ -113,7 +114,6 @@ def gathered(
         memory[STATISTICS] = job.net.statistics(params)
     if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
         params = params | {k: base[k] for k in job.net.buffers}
-    weigh = [r.held for r in returns] if leg.settings.per_class is not None else federation.weigh[clients]
     reach, pulled = _reached(job, leg, rows, returns)
     return Update(
         rows=np.asarray(rows, np.int64),
@@ -125,7 +125,7 @@ def gathered(
         reach=reach,
         pulled=pulled,
         lr=torch.tensor([r.lr for r in returns], dtype=torch.float64),
-        examples=torch.as_tensor(np.asarray(weigh), dtype=torch.float64),
+        examples=weighed(leg, rows, federation),
         steps=torch.tensor([r.steps for r in returns], dtype=torch.int64),
         samples=torch.tensor([r.samples for r in returns], dtype=torch.int64),
         loss=torch.tensor([r.loss for r in returns], dtype=torch.float64),
@@ -134,6 +134,13 @@ def gathered(
         },
         memory=memory,
     )
+
+
+def weighed(leg: Leg, rows: Ids, federation: Federation) -> Tensor:
+    """What each client's update weighs: the samples it was told to train on, or its whole data."""
+    clients, told = leg.clients[rows], leg.settings.per_class
+    weight = federation.weigh[clients] if told is None else federation.drawn(clients, told[rows])
+    return torch.as_tensor(weight, dtype=torch.float64)
 
 
 def _reached(job: Job, leg: Leg, rows: Ids, returns: list[Return]) -> tuple[Tensor, Tensor]:
