@@ -44,6 +44,10 @@ PRESETS: dict[str, tuple[str, str]] = {
         "pooled+full",
         "All data in one place with a cohort's budget of sample-steps: the upper bound.",
     ),
+    "seol_kim": (
+        "kld+oversample+dynamic",
+        "Seol & Kim's system: even cohorts, rare classes repeated, batches and rates by the data in use.",
+    ),
     "2p_fedaug": (
         "phase_shift(2)+fedaug(0.8)",
         "The thesis's combination, chapter 6: two phases on data augmented to EMD 0.8.",
