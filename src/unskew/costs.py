@@ -13,6 +13,7 @@ import torch
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 if TYPE_CHECKING:
+    from unskew.engines.engine import Job
     from unskew.parts import Part
 
 
@@ -47,6 +48,12 @@ class Costs:
         self.up.update(cohort.up)
         self.down.update(cohort.down)
         self.notes.update(cohort.notes)
+
+    def began(self, job: Job) -> None:
+        """What clients sent before round 0, once."""
+        for part in job.method.objective:
+            if sent := nbytes(part.begin(job.net, job.federation, job.seed)):
+                self.up[f"{part.name} at the start"] += sent
 
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
         """A leg was asked for: its models, and what parts share, travel to the clients."""

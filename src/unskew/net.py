@@ -15,6 +15,9 @@ from unskew.models.layers import BatchNorm
 from unskew.models.split import SplitModel
 from unskew.types import Tree, nbytes
 
+ANOTHER = 0x2545F491 << 32
+"""What the seed of a second pass differs by: in the half that keys the masks."""
+
 
 class Net:
     """The model's code without its numbers: parameters and statistics always come in as arguments.
@@ -67,6 +70,20 @@ class Net:
         here = copy.copy(self)
         here.held = buffers | context(self.training, seed, weight)
         return here
+
+    def again(self, weight: Tensor) -> Net:
+        """This net for one more pass in the same step, over other rows: masks of their own, and their weights."""
+        seeds, weights = self.training.fed
+        here = copy.copy(self)
+        other = {k: self.held[k] ^ ANOTHER for k in seeds if k in self.held}
+        here.held = self.held | other | {k: weight for k in weights if k in self.held}
+        return here
+
+    def grow(self, heads: Tree) -> None:
+        """Train these beside the model's own parameters: heads that objectives bring along."""
+        statistics = {k: self.initial[k] for k in self.buffers}
+        self.initial = {k: self.initial[k] for k in self.trainable} | heads | statistics
+        self.trainable += tuple(heads)
 
     def to(self, device: torch.device) -> None:
         """Move the model's code and its initial numbers to a device."""

@@ -239,6 +239,11 @@ class Step:
     mine: Tree = field(default_factory=dict)  # the client's own memory
     draws: Tree = field(default_factory=dict)  # randomness, drawn before the step
 
+    def features(self) -> Tensor:
+        """The batch's penultimate features, one flat row a sample; passed anew where ``forward`` left them out."""
+        found = None if self.out is None else self.out.features
+        return (self.net.features(self.params, self.batch.x) if found is None else found).flatten(1)
+
 
 @dataclass
 class Visit:
@@ -269,6 +274,17 @@ class Objective(Part):
 
     slot: ClassVar[str] = "objective"
     wants_features: ClassVar[bool] = False
+
+    def extra(self, net: Net, shape: tuple[int, ...], seed: int) -> Tree:
+        """Once, before round 0: initial weights of heads to train and average with the model.
+
+        A step finds them in ``params``; their names start with the part's and a colon. ``shape`` is a sample's.
+        """
+        return {}
+
+    def begin(self, net: Net, federation: Federation, seed: int) -> Tree:
+        """Once: what clients send before round 0, into the server's memory; its bytes count in round 0."""
+        return {}
 
     def init_client(self, net: Net, size: float) -> Tree:
         """A client's memory before its first visit; ``size`` is its weight relative to the mean client's."""

@@ -38,6 +38,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     shared = {o.name: o.share(server[o.name], t) for o in method.objective}
     costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm))
     costs.exchanges(method.parts, server, federation.clients)
+    if t == 0:
+        costs.began(job)
     for part in method.prepare if t == 0 else ():
         costs.notes.update(part.notes(federation))
     selections = legs = 0

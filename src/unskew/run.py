@@ -232,6 +232,10 @@ def prepare(
             dtype,
         )
     )
+    for part in method.objective:
+        if part.wants_features:
+            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
+        net.grow(part.extra(net, dataset.shape, spec.seed))
     measured = {"skew": _measured(federation)}
     prepared = federation
     for part in method.prepare:
@@ -258,6 +262,8 @@ def prepare(
     )
     net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}
+    for part in method.objective:
+        memories[part.name] |= part.begin(net, prepared, spec.seed)
     if "divergence" in spec.measure:
         memories["divergence"] = dict(net.initial)
     content = hashlib.sha256()
