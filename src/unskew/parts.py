@@ -37,6 +37,7 @@ from unskew.data.federation import Federation
 from unskew.types import Cohort, Ids, Leg, PerClient, Tree, Update, moved_by
 
 if TYPE_CHECKING:
+    from unskew.asking import Ask
     from unskew.net import Net
 
 SLOTS = {
@@ -263,13 +264,26 @@ class Visit:
     gradient: Callable[[Tree], Tree]  # the task's gradient over all the client's data at a model
 
 
+@dataclass
+class After:
+    """What the server has at hand when a round's model stands."""
+
+    net: Net
+    params: Tree  # the next global model
+    landed: Update  # what it was made of
+    federation: Federation
+    t: int
+    seed: int
+    ask: Ask  # ask(part, clients, question): answers from clients' own samples under the next model
+
+
 @dataclass(frozen=True)
 class Objective(Part):
     """Changes what a client minimises. Every method here is optional.
 
     ``inputs``, ``logits`` and ``correct`` chain in the order written; penalties add; at most one part of a
     method may replace ``forward``. ``report`` runs on closing legs; a client's memory is committed only when
-    its upload lands. ``share``, ``absorb`` and ``settle`` are the server's half, in this order.
+    its upload lands. ``share``, ``absorb``, ``settle`` and ``renew`` are the server's half, in this order.
     """
 
     slot: ClassVar[str] = "objective"
@@ -330,6 +344,10 @@ class Objective(Part):
         """The next model, where the aggregation rule made ``params`` of ``before``."""
         return params
 
+    def renew(self, memory: Tree, after: After) -> Tree:
+        """The server's memory once the next model stands: what it learns from it, or asks clients under it."""
+        return memory
+
 
 @dataclass(frozen=True)
 class Aggregate(Part):
@@ -362,11 +380,14 @@ class Aggregate(Part):
 
 @dataclass(frozen=True)
 class Calibrate(Part):
-    """Changes a copy of the model before it is judged."""
+    """Changes a copy of the model before it is judged: at the end, or at every evaluation where it is asked to."""
 
     slot: ClassVar[str] = "calibrate"
 
-    def calibrate(self, params: Tree, net: Net, federation: Federation, seed: int) -> Tree:
+    every: bool = field(default=False, kw_only=True)  # at every evaluation, not only at the last
+
+    def calibrate(self, params: Tree, net: Net, federation: Federation, ask: Ask, t: int, seed: int) -> Tree:
+        """The changed copy; ``ask`` is answered under ``params``, which ``t`` rounds have made."""
         return params
 
 

@@ -20,7 +20,7 @@ from unskew.costs import Costs
 from unskew.engines.engine import Job, probed
 from unskew.engines.errands import STATISTICS
 from unskew.faults import finite
-from unskew.parts import After, Objective, Play
+from unskew.parts import After, Play
 from unskew.seeds import generator
 from unskew.state import NOBODY, State
 from unskew.types import Cohort, Ids, Leg, Tree, Update
@@ -89,11 +89,9 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
         for o in method.objective:
             params = o.settle(params, before, server[o.name])
-        if any(type(o).renew is not Objective.renew for o in method.objective):
-            ask = Ask(job.judging_net, federation, params, costs)
-            after = After(job.net, params, landed, federation, t, seed, ask)
-            for o in method.objective:
-                server[o.name] = o.renew(server[o.name], after)
+        after = After(job.net, params, landed, federation, t, seed, Ask(job, federation, params, costs))
+        for o in method.objective:
+            server[o.name] = o.renew(server[o.name], after)
         return params
 
     rng, last = generator(seed, "schedule", t), t == job.rounds - 1

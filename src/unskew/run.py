@@ -22,6 +22,7 @@ from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Job
 from unskew.errors import InputError, RunFailed
 from unskew.faults import Faults
+from unskew.judge import calibrated, judged
 from unskew.kept import keep_model
 from unskew.log import RunFolder, read_folder
 from unskew.measure import centralized_twin, check_measures, correlation_watch, divergence, gamma
@@ -67,6 +68,7 @@ class Run:
     state: State
     net: Net
     partition: Partition | None = None
+    job: Job | None = None
 
     @property
     def result(self) -> dict[str, Any]:
@@ -78,11 +80,14 @@ class Run:
 
     @property
     def model(self) -> torch.nn.Module:
-        """The final global model, ready to use."""
+        """The final global model, ready to use; the calibrated copy of it where the method calibrates."""
         import copy
 
         module = copy.deepcopy(self.net.judging)
-        trained = {k: v for k, v in self.state.params.items() if k in self.net.own or k in self.net.buffers}
+        params = self.state.params
+        if self.job is not None and self.state.round == self.job.rounds:
+            params, _ = calibrated(self.job, params, self.state.round)
+        trained = {k: v for k, v in params.items() if k in self.net.own or k in self.net.buffers}
         module.load_state_dict(trained, strict=False)  # what is frozen is in the module already
         return module.requires_grad_(True)
 
@@ -179,7 +184,7 @@ def resume(
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
         state = (load_state(Path(path) / "state") or setup.state).to(setup.job.device)
         if folder.result.get("status") == "done" and state.round >= spec.rounds:
-            return Run(folder, spec, state, setup.job.net, setup.partition)
+            return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
         folder.rewind(state.round)
         folder.save({"status": "running"})
         if not (Path(path) / "partition.npz").exists():  # killed in its first moment
@@ -401,7 +406,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 state, costs = play_round(job, state)
                 line: dict[str, Any] = {"round": state.round}
                 if state.round % spec.evaluate == 0 or state.round == spec.rounds:
-                    line |= evaluation(job, state.params, spec.evaluate_clients)
+                    costs = judged(job, state.params, state.round, costs, spec.evaluate_clients)
                 if twin is not None:
                     apart, state.server["divergence"] = divergence(twin, state, state.server["divergence"])
                     line["weight_divergence"] = apart
@@ -440,37 +445,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         raise
     finally:
         job.engine.close()
-    return Run(folder, spec, state, job.net, setup.partition)
-
-
-def evaluation(job: Job, params: Tree, clients: bool = False) -> dict[str, Any]:
-    """The global model on the global test set, by class too; and on clients' own data where asked."""
-    dataset = job.federation.dataset
-    model = params
-    for part in job.method.calibrate:
-        model = part.calibrate(model, job.net, job.federation, job.seed)
-    guess, loss = job.engine.evaluate(job, model, dataset)
-    right = (guess.numpy() == dataset.y_test).astype(np.float64)
-    count = np.bincount(dataset.y_test, minlength=dataset.classes)
-    correct = np.bincount(dataset.y_test, weights=right, minlength=dataset.classes)
-    found: dict[str, Any] = {
-        "global_test_accuracy": float(right.mean()),
-        "global_test_loss": value if np.isfinite(value := float(loss.double().mean())) else None,
-        "per_class_accuracy": [float(c / n) if n else None for c, n in zip(correct, count, strict=True)],
-    }
-    if clients:
-        places = np.unique(job.federation.indices)
-        guess, _ = job.engine.evaluate(job, model, dataset, places)
-        hit = np.zeros(len(dataset))
-        hit[places] = guess.numpy() == dataset.y[places]
-        sizes = job.federation.sizes
-        owner = np.repeat(np.arange(job.federation.clients), sizes)
-        per_client = np.bincount(owner, weights=hit[job.federation.indices], minlength=len(sizes))
-        held = sizes > 0
-        shares = per_client[held] / sizes[held]
-        found["mean_client_accuracy"] = float(shares.mean())
-        found["worst_client_accuracy"] = float(shares.min())
-    return found
+    return Run(folder, spec, state, job.net, setup.partition, job)
 
 
 def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[str, Any]:

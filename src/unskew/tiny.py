@@ -21,10 +21,11 @@ from unskew.engines import Engine, Job, Loop
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
+from unskew.judge import judged
 from unskew.method import Method
 from unskew.parts import Batch, Part, Select
 from unskew.round import play_round
-from unskew.run import Setup, evaluation, params_hash, prepare, single_threaded
+from unskew.run import Setup, params_hash, prepare, single_threaded
 from unskew.seeds import generator
 from unskew.spec import Spec
 from unskew.state import State, load_state, save_state
@@ -105,7 +106,7 @@ def play(
         for _ in range(setup.job.rounds):
             setup.job.engine = engine or setup.job.engine
             state, costs = play_round(setup.job, state)
-            lines.append({"round": state.round} | evaluation(setup.job, state.params) | costs)
+            lines.append({"round": state.round} | judged(setup.job, state.params, state.round, costs))
             if stopped:
                 save_state(state, Path(folder))
                 read = load_state(Path(folder))

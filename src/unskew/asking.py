@@ -1,0 +1,84 @@
+"""Questions to clients beside training: each answers from its own samples, and every byte is counted.
+
+What a part needs to know of clients' data under a model, such as their features or the moments of them, it asks
+for here. An answer is all that leaves a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unskew.client import Pool
+from unskew.costs import Costs
+from unskew.data.federation import Federation
+from unskew.engines.engine import Job
+from unskew.engines.site import tensor_of
+from unskew.net import Net
+from unskew.parts import Part
+from unskew.types import Tree, nbytes
+
+AT_ONCE = 500
+"""Samples in one forward pass; fixed, so that nothing but the model and the samples decides an answer."""
+
+
+@dataclass
+class Asked:
+    """One client with a question before it: its own samples, and the model that came along."""
+
+    client: int
+    net: Net
+    model: Tree
+    pool: Pool
+    places: Tensor  # in the pool
+    device: torch.device
+
+    @property
+    def labels(self) -> Tensor:
+        return self.pool.y[self.places].to(self.device)
+
+    def samples(self, index: Tensor | None = None) -> Tensor:
+        """All its samples as the model takes them, or those at these positions of its own list."""
+        at = self.places if index is None else self.places[index.cpu()]
+        return self.pool.take(at)[0].to(self.device)
+
+    def embed(self, layer: str | None = None, index: Tensor | None = None) -> Tensor:
+        """The model's activations at a layer, or its penultimate feature, in evaluation mode."""
+        upto = self.net.training.last_layer if layer is None else layer
+        at = torch.arange(len(self.places)) if index is None else index.cpu()
+        with torch.no_grad():
+            # an empty client goes through once, so that its answer has the shape of the others'
+            blocks = [at[start : start + AT_ONCE] for start in range(0, max(1, len(at)), AT_ONCE)]
+            return torch.cat([self.net.judge(self.model, self.samples(b), upto=upto) for b in blocks])
+
+
+Question = Callable[[Asked], Tree]
+
+
+class Ask:
+    """Asks clients of a federation about their samples under one model."""
+
+    def __init__(self, job: Job, federation: Federation, model: Tree, costs: Costs):
+        self.job, self.federation, self.model, self.costs = job, federation, model, costs
+
+    def __call__(self, part: Part, clients: Iterable[int], question: Question) -> list[Tree]:
+        """The answers of these clients, in this order; the model went down to each, and its answer came up."""
+        net, pool, answers = self.job.judging_net, self._pool(), []
+        device = next(iter(self.model.values())).device
+        for client in clients:
+            places = torch.from_numpy(self.federation.samples(int(client)))
+            asked = Asked(int(client), net, self.model, pool, places, device)
+            answers.append({k: v.detach() for k, v in question(asked).items()})
+        self.costs.down[f"model for {part.name}"] += len(answers) * self.costs.model
+        self.costs.up[f"{part.name} answers"] += sum(nbytes(answer) for answer in answers)
+        return answers
+
+    def _pool(self) -> Pool:
+        """The samples where they are: only what a question looks at is moved to the model's device."""
+        data = self.federation.dataset
+        shape = (-1, *[1] * (data.x.ndim - 2))
+        scale = [torch.as_tensor(v).to(self.job.dtype).reshape(shape) for v in (data.mean, data.std)]
+        return Pool(tensor_of(data.x), tensor_of(data.y), *scale)

@@ -1,0 +1,75 @@
+"""How a model is judged: calibrated first where a method says so, then tried on the test set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from unskew.asking import Ask
+from unskew.costs import Costs
+from unskew.engines.engine import Job
+from unskew.types import Tree
+
+
+def judged(job: Job, params: Tree, t: int, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
+    """A round's line with how its model does, once ``t`` rounds are played, and what calibrating it cost.
+
+    Where a method calibrates, the accuracy is that of the calibrated copy, and the model's own stands beside it.
+    """
+    model, costs = calibrated(job, params, t)
+    found = evaluation(job, model, clients)
+    if model is not params:
+        found["uncalibrated_test_accuracy"] = evaluation(job, params)["global_test_accuracy"]
+    return found | _added(line, costs)
+
+
+def calibrated(job: Job, params: Tree, t: int) -> tuple[Tree, Costs]:
+    """A copy of the model as the method's calibrate parts leave it, or the model itself; and what that cost.
+
+    They work after the last round, and after any other where they are told ``every``.
+    """
+    costs = Costs(job.net.travelling_bytes(params, job.batch_norm))
+    model = params
+    for part in job.method.calibrate:
+        if t == job.rounds or part.every:
+            ask = Ask(job, job.federation, model, costs)
+            model = part.calibrate(model, job.net, job.federation, ask, t, job.seed)
+    return model, costs
+
+
+def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
+    """A model on the global test set, by class too; and on clients' own data where asked."""
+    dataset = job.federation.dataset
+    guess, loss = job.engine.evaluate(job, model, dataset)
+    right = (guess.numpy() == dataset.y_test).astype(np.float64)
+    count = np.bincount(dataset.y_test, minlength=dataset.classes)
+    correct = np.bincount(dataset.y_test, weights=right, minlength=dataset.classes)
+    found: dict[str, Any] = {
+        "global_test_accuracy": float(right.mean()),
+        "global_test_loss": value if np.isfinite(value := float(loss.double().mean())) else None,
+        "per_class_accuracy": [float(c / n) if n else None for c, n in zip(correct, count, strict=True)],
+    }
+    if clients:
+        places = np.unique(job.federation.indices)
+        guess, _ = job.engine.evaluate(job, model, dataset, places)
+        hit = np.zeros(len(dataset))
+        hit[places] = guess.numpy() == dataset.y[places]
+        sizes = job.federation.sizes
+        owner = np.repeat(np.arange(job.federation.clients), sizes)
+        per_client = np.bincount(owner, weights=hit[job.federation.indices], minlength=len(sizes))
+        held = sizes > 0
+        shares = per_client[held] / sizes[held]
+        found["mean_client_accuracy"] = float(shares.mean())
+        found["worst_client_accuracy"] = float(shares.min())
+    return found
+
+
+def _added(line: dict[str, Any], costs: Costs) -> dict[str, Any]:
+    """The line with these bytes on top."""
+    kinds = {way: Counter(line["bytes"][way]) for way in line["bytes"]}
+    for way, more in (("down", costs.down), ("up", costs.up)):
+        kinds[way].update(more)
+    totals = {f"bytes_{way}": counted.total() for way, counted in kinds.items()}
+    return line | totals | {"bytes": {way: dict(sorted(counted.items())) for way, counted in kinds.items()}}
