@@ -85,6 +85,12 @@ class Net:
         self.initial = {k: self.initial[k] for k in self.trainable} | heads | statistics
         self.trainable += tuple(heads)
 
+    def weighing(self, weight: Tensor) -> Net:
+        """This net for other rows than the batch's own: batch norm counts each by its weight."""
+        here = copy.copy(self)
+        here.held = self.held | context(self.training, None, weight)
+        return here
+
     def to(self, device: torch.device) -> None:
         """Move the model's code and its initial numbers to a device."""
         for module in (self.training, self.judging):

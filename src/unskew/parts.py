@@ -226,7 +226,7 @@ class Out:
 class Step:
     """What an objective sees: one client, one batch. ``shared``, ``mine`` and ``draws`` are the part's own.
 
-    What changes with the round comes in ``shared``, from ``share(memory, t)``: a step may be captured once and
+    What changes with the round comes in ``shared``, from ``hand_out(memory, t)``: a step may be captured once and
     replayed in later rounds, so it holds tensors only.
     """
 
@@ -283,11 +283,19 @@ class Objective(Part):
 
     ``inputs``, ``logits`` and ``correct`` chain in the order written; penalties add; at most one part of a
     method may replace ``forward``. ``report`` runs on closing legs; a client's memory is committed only when
-    its upload lands. ``share``, ``absorb``, ``settle`` and ``renew`` are the server's half, in this order.
+    its upload lands. ``hand_out``, ``absorb``, ``settle`` and ``renew`` are the server's half, in this order.
     """
 
     slot: ClassVar[str] = "objective"
     wants_features: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if callable(vars(cls).get("share")):
+            raise TypeError(
+                f"{cls.__name__}.share(memory, t) is called hand_out(memory, t): `share` is a hyper-parameter of parts "
+                "that share data"
+            )
+        super().__init_subclass__()
 
     def extra(self, net: Net, shape: tuple[int, ...], seed: int) -> Tree:
         """Once, before round 0: initial weights of heads to train and average with the model.
@@ -332,7 +340,11 @@ class Objective(Part):
         """(what is uploaded, what the client remembers)."""
         return {}, visit.mine
 
-    def share(self, memory: Tree, t: int) -> Tree:
+    def stretch(self, t: int) -> float:
+        """How many times the usual local budget a visit in round ``t`` spends."""
+        return 1.0
+
+    def hand_out(self, memory: Tree, t: int) -> Tree:
         """What the server sends along with the model."""
         return {}
 

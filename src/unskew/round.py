@@ -35,7 +35,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         before = federation
         federation, server[part.name] = part.each(t, before, server[part.name], seed)
         prepared.append((part, before, federation))
-    shared = {o.name: o.share(server[o.name], t) for o in method.objective}
+    shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
     costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm))
     costs.exchanges(method.parts, server, federation.clients)
     if t == 0:

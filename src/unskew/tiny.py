@@ -181,7 +181,7 @@ def one_step(setup: Setup, padding: int) -> Tree:
     scene = Scene(
         anchor={k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()},
         census=torch.from_numpy(job.federation.counts[0]),
-        shared={o.name: o.share(memory[o.name], 0) for o in parts},
+        shared={o.name: o.hand_out(memory[o.name], 0) for o in parts},
         mine={o.name: o.init_client(net, 1.0) for o in parts},
         draws={o.name: _first(o.draw(generator(0, "step", o.name), 1, 6), x.dtype) for o in parts},
     )

@@ -47,7 +47,7 @@ def test_mu_rises_with_the_loss_and_falls_after_five_better_rounds():
         memory = part.absorb(memory, answers, clients=5)
         found.append(float(memory["mu"]))
     assert found == [0.0, 0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.0, 0.1, 0.2]
-    assert float(part.share(memory, 10)["mu"]) == pytest.approx(0.2)
+    assert float(part.hand_out(memory, 10)["mu"]) == pytest.approx(0.2)
 
 
 def test_mu_never_falls_below_zero():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from unskew.client import Errand, Return
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.optim import travelled
+from unskew.parts import Local
 from unskew.plan import plan, subset
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, expand, stack
@@ -48,7 +51,7 @@ def errand(
     work = plan(
         len(held),
         budget,
-        job.local,
+        _stretched(job, t),
         seed=job.seed,
         t=t,
         client=client,
@@ -86,6 +89,19 @@ def errand(
         work=0.0 if before is None else float(before.work[0]),
         steps=0 if before is None else int(before.steps[0]),
         closing=leg.closing,
+    )
+
+
+def _stretched(job: Job, t: int) -> Local:
+    """The local budget of a round, where a part makes some rounds longer than others."""
+    times = math.prod(o.stretch(t) for o in job.method.objective)
+    if times == 1:
+        return job.local
+    epochs, steps = job.local.epochs, job.local.steps
+    return replace(
+        job.local,
+        epochs=None if epochs is None else epochs * times,
+        steps=None if steps is None else max(1, round(steps * times)),
     )
 
 

@@ -66,7 +66,7 @@ class FedProx(Objective):
         values = {"mu": self.start, "loss": float("inf"), "falls": 0.0}
         return {k: torch.tensor(v, dtype=torch.float64) for k, v in values.items()}
 
-    def share(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Tree, t: int) -> Tree:
         return {"mu": memory["mu"].to(torch.float32)} if self.adaptive else {}
 
     def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:

@@ -52,7 +52,7 @@ class Scaffold(Objective):
     def init_client(self, net: Net, size: float) -> Tree:
         return self.init_server(net)
 
-    def share(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Tree, t: int) -> Tree:
         return memory
 
     def correct(self, grads: Tree, step: Step) -> Tree:
