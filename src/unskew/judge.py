@@ -28,12 +28,12 @@ def judged(job: Job, params: Tree, t: int, line: dict[str, Any], clients: bool =
 def calibrated(job: Job, params: Tree, t: int) -> tuple[Tree, Costs]:
     """A copy of the model as the method's calibrate parts leave it, or the model itself; and what that cost.
 
-    They work after the last round, and after any other where they are told ``every``.
+    They work after the last round, and after others where they are told to.
     """
     costs = Costs(job.net.travelling_bytes(params, job.batch_norm))
     model = params
     for part in job.method.calibrate:
-        if t == job.rounds or part.every:
+        if part.due(t == job.rounds):
             ask = Ask(job, job.federation, model, costs)
             model = part.calibrate(model, job.net, job.federation, ask, t, job.seed)
     return model, costs

@@ -392,11 +392,13 @@ class Aggregate(Part):
 
 @dataclass(frozen=True)
 class Calibrate(Part):
-    """Changes a copy of the model before it is judged: at the end, or at every evaluation where it is asked to."""
+    """Changes a copy of the model before it is judged."""
 
     slot: ClassVar[str] = "calibrate"
 
-    every: bool = field(default=False, kw_only=True)  # at every evaluation, not only at the last
+    def due(self, last: bool) -> bool:
+        """Whether it works at this evaluation: only at the run's last, unless it says otherwise."""
+        return last
 
     def calibrate(self, params: Tree, net: Net, federation: Federation, ask: Ask, t: int, seed: int) -> Tree:
         """The changed copy; ``ask`` is answered under ``params``, which ``t`` rounds have made."""
