@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from unskew.data.sharing import Sharing
+from unskew.network.air import Air
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 if TYPE_CHECKING:
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Costs:
-    """One round's account. ``model`` is the bytes of what travels of a model."""
+    """One round's account. ``model`` is the bytes of what travels of a model.
+
+    Bytes are counted once a receiver; ``air``, where the run has a network, is told who sent them to whom.
+    """
 
     model: int
+    air: Air | None = None
     down: Counter[str] = field(default_factory=Counter)
     up: Counter[str] = field(default_factory=Counter)
     peer: Counter[str] = field(default_factory=Counter)
@@ -58,27 +64,45 @@ class Costs:
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
         """A leg was asked for: its models, and what parts share, travel to the clients."""
         if leg.source == "server":
-            self.down["model"] += len(leg.clients) * self.model
-            self._sent_along(len(leg.clients), shared)
+            self._sent_down(leg.clients, self.model, shared)
         elif leg.source != "own":
-            handed = leg.carry is None or leg.carry.clients != leg.clients  # the others go on with their own
-            models = int(np.broadcast_to(handed, leg.clients.shape).sum()) * self.model
+            before = leg.clients if leg.carry is None else leg.carry.clients
+            # who goes on with a model of their own is handed none
+            handed = np.full(len(before), leg.carry is None) | (before != leg.clients)
+            models = int(handed.sum()) * self.model
             if leg.source == "peer":
                 self.peer["model"] += models
+                if self.air:
+                    self.air.peer(before[handed], leg.clients[handed], self.model)
             else:
                 self.up["model"] += models
-                self.down["model"] += models
-            strangers = len(set(leg.clients.tolist()) - self.asked)
+                if self.air:
+                    self.air.up(before[handed], self.model)
+                self._sent_down(leg.clients[handed], self.model, {})
             # whoever was not asked before lacks what parts share, and the global model that they measure drift by
-            self.down["model"] += strangers * self.model * bool(shared)
-            self._sent_along(strangers, shared)
+            strangers = np.array(sorted(set(leg.clients.tolist()) - self.asked), np.int64)
+            self._sent_down(strangers, self.model * bool(shared), shared)
         self.asked.update(leg.clients.tolist())
         self.trained_only.difference_update(leg.clients.tolist())
 
-    def _sent_along(self, clients: int, shared: Mapping[str, Tree]) -> None:
-        for part, tree in shared.items():
-            if tree and clients:
-                self.down[part] += clients * nbytes(tree)
+    def _sent_down(self, clients: Ids, model: int, shared: Mapping[str, Tree]) -> None:
+        """To each of these clients this much of a model, and what parts share."""
+        along = {part: nbytes(tree) for part, tree in shared.items() if tree and len(clients)}
+        self.down["model"] += len(clients) * model
+        for part, size in along.items():
+            self.down[part] += len(clients) * size
+        if self.air:
+            self.air.down(clients, model + sum(along.values()))
+
+    def moved(self, sharing: Sharing, clients: int) -> None:
+        """Raw samples were sent before round 0; the line lists who sent how many to whom."""
+        for transfer in sharing.transfers:
+            counted = {"down": self.down, "up": self.up, "peer": self.peer}[transfer.way]
+            counted["samples"] += sharing.bytes_of(transfer)
+        if self.air:
+            self.air.samples(sharing)
+        told = [{"part": sharing.part, **transfer.said(clients)} for transfer in sharing.transfers]
+        self.notes["shared"] = self.notes.get("shared", []) + told
 
     def received(self, leg: Leg, update: Update, drawn: Ids) -> None:
         """Clients answered: they trained from ``drawn`` samples, and where the leg says so their models came up."""
@@ -93,6 +117,9 @@ class Costs:
             for part, tree in update.uploads.items():
                 if tree:
                     self.up[part] += nbytes(tree)
+            if self.air and len(update):
+                reports = sum(map(nbytes, update.uploads.values()))
+                self.air.up(update.clients, self.model + reports / len(update))
         else:
             self.trained_only.update(update.clients.tolist())
 
@@ -131,6 +158,7 @@ class Costs:
             "distinct_clients": self.distinct,
             **({"trained_only": len(self.trained_only)} if self.trained_only else {}),
             **({"exchanged": self._exchanged()} if self.given else {}),
+            **(self.air.line(self.everyone, self.down.total(), self.up.total()) if self.air else {}),
             **self.notes,
         }
 

@@ -20,6 +20,7 @@ from unskew.costs import Costs
 from unskew.engines.engine import Job, probed
 from unskew.engines.errands import STATISTICS
 from unskew.faults import finite
+from unskew.network import air_of
 from unskew.parts import After, Play
 from unskew.seeds import generator
 from unskew.state import NOBODY, State
@@ -36,12 +37,14 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         federation, server[part.name] = part.each(t, before, server[part.name], seed)
         prepared.append((part, before, federation))
     shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
-    costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm))
+    costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm), air_of(federation, seed, t))
     costs.exchanges(method.parts, server, federation.clients)
     if t == 0:
         costs.began(job)
     for part in method.prepare if t == 0 else ():
         costs.notes.update(part.notes(federation))
+    for sharing in federation.sharing if t == 0 else ():
+        costs.moved(sharing, federation.clients)
     selections = legs = 0
 
     def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:

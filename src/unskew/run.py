@@ -8,7 +8,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from unskew.measure import centralized_twin, check_measures, correlation_watch, 
 from unskew.method import Method
 from unskew.metrics import skew
 from unskew.net import Net
+from unskew.network import network_of
 from unskew.parts import Local
 from unskew.progress import Progress, progress_for
 from unskew.round import play_round
@@ -221,6 +222,10 @@ def prepare(
     check_measures(spec.measure, method)
     device = device_of(spec)
     federation, partition = _federation(spec, data)
+    if spec.network is not None:
+        network = network_of(spec.network)
+        network.check(federation.clients)
+        federation = replace(federation, network=network)
     cohort = _cohort(spec, federation.clients)
     for part in method.parts:
         part.check(federation, cohort)

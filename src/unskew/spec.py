@@ -67,6 +67,9 @@ class Spec:
     batch_norm: Literal["average", "local", "drop"] = _setting(
         "average", "Batch-norm statistics: average them, keep them local, or drop them."
     )
+    network: str | None = _setting(
+        None, "How clients are linked, such as wireless(snr=10): counts seconds on the air."
+    )
     drop: float = _setting(0.0, "Share of clients that never answer.")
     late: float = _setting(0.0, "Share of clients whose update arrives a round late.")
     nan: float = _setting(0.0, "Share of clients that answer with NaN.")
@@ -90,6 +93,10 @@ class Spec:
         object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
         for name in ("dataset", "partition", "data_folder"):
             object.__setattr__(self, name, anchored(getattr(self, name)))
+        if isinstance(self.network, str):
+            from unskew.network import network_of  # files that it names become whole paths
+
+            object.__setattr__(self, "network", str(network_of(self.network)))
         for f in dataclasses.fields(self):
             object.__setattr__(self, f.name, convert(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):

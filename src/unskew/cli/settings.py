@@ -22,6 +22,7 @@ PANELS = {
     "dataset": "Data",
     "method": "Method",
     "rounds": "Training",
+    "network": "Network",
     "drop": "Faults",
     "evaluate": "Evaluation",
     "seed": "How it runs",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unskew.data.dataset import Array, Dataset
 from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.data.sharing import Sharing
+    from unskew.network import Wireless
 
 
 def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
@@ -25,7 +30,8 @@ class Federation:
     Clients are rows of offsets, so a million of them cost megabytes; sharing or oversampling extends index
     lists and never copies a sample. ``budget`` is the size whose epochs a client spends and ``weigh`` the size
     its update weighs; both are what it holds unless data was added or pooled. ``pooled`` is
-    how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere.
+    how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere. ``network``
+    links the clients (``unskew.network``), where the run has one; ``sharing`` is what raw samples moved.
     """
 
     dataset: Dataset
@@ -34,6 +40,8 @@ class Federation:
     budget: Array = None  # type: ignore[assignment]  # filled in below
     weigh: Array = None  # type: ignore[assignment]
     pooled: Array = None  # type: ignore[assignment]
+    network: Wireless | None = None
+    sharing: tuple[Sharing, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
