@@ -275,6 +275,8 @@ def _say(wanted: Any) -> str:
         bool: "true or false",
         Call: "a nested call",
     }
+    if typing.get_origin(wanted) is typing.Literal:
+        return " or ".join(map(str, typing.get_args(wanted)))
     if typing.get_origin(wanted) is tuple:
         return f"a list, each item {_say(typing.get_args(wanted)[0])}"
     return "none" if wanted is type(None) else words.get(wanted, str(wanted))

@@ -130,13 +130,11 @@ def balanced(
 
 
 def uneven(volume: Array) -> float:
-    """The Kullback-Leibler divergence of these amounts from equal ones, in nats; of nothing it is the largest, log L."""
-    share = volume[volume > 0] / max(1, int(volume.sum()))
-    return (
-        max(0.0, float((share * np.log(share * len(volume))).sum()))
-        if len(share)
-        else float(np.log(len(volume)))
-    )
+    """The Kullback-Leibler divergence of these amounts from equal ones, in nats; log L, the largest, of nothing."""
+    if not volume.any():
+        return float(np.log(len(volume)))
+    share = volume[volume > 0] / volume.sum()
+    return max(0.0, float((share * np.log(share * len(volume))).sum()))
 
 
 def _holder(
