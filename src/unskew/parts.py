@@ -405,6 +405,13 @@ class Calibrate(Part):
         return params
 
 
+def soft_labels(target: Tensor, like: Tensor) -> Tensor:
+    """Targets as probabilities of the classes of ``like`` [B, classes], whether they are hard or soft."""
+    if target.dim() == like.dim():
+        return target.to(like.dtype)
+    return (target[:, None] == torch.arange(like.shape[1], device=like.device)).to(like.dtype)
+
+
 def task_loss(logits: Tensor, target: Tensor, batch: Batch) -> Tensor:
     """Cross-entropy, averaged over the samples that count; targets may be soft."""
     return batch.mean(torch.nn.functional.cross_entropy(logits, target, reduction="none"))
