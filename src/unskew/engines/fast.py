@@ -20,7 +20,7 @@ from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
-from unskew.engines.errands import errand, gathered
+from unskew.engines.errands import errand, gathered, weighed
 from unskew.engines.site import JUDGED_AT_ONCE, Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
@@ -117,8 +117,7 @@ class FastCPU:
         models.write(0, leg.start, False)
         models.write(1, leg.start, False)
         self._tell("leg", (replace(leg, start={}, anchor=None, carry=None), as_arrays(dict(shared)), t))
-        examples = torch.as_tensor(federation.weigh[leg.clients[rows]], dtype=torch.float64)
-        raw = raw_weights(job, examples)
+        raw = raw_weights(job, weighed(leg, rows, federation))
         groups = blocks(rows)
         wide = {k: torch.empty(v.shape, dtype=torch.float64, device="meta") for k, v in leg.start.items()}
         sums = self._board("sums", wide, len(groups))
