@@ -38,6 +38,8 @@ class Net:
         self.trainable: tuple[str, ...] = tuple(parameters)
         self.buffers: tuple[str, ...] = tuple(buffers)
         self.draws_masks = bool(module.fed[0])
+        self.convolves = any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules())
+        self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
         self.held: Tree = {}  # statistics and context of one step
         self.half = False
         self.wide: frozenset[str] = frozenset()

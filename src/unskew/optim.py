@@ -83,7 +83,9 @@ def _power(beta: float, count: int | Tensor) -> Any:
 
 def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor) -> None:
     """weights <- weights - lr x direction, with one rate for all or one a row."""
-    if isinstance(lr, Tensor):
+    if isinstance(lr, Tensor) and lr.dim() == 0:
+        torch._foreach_sub_(weights, torch._foreach_mul(direction, lr))
+    elif isinstance(lr, Tensor):
         rates = [lr.view(-1, *[1] * (w.dim() - 1)).to(w.dtype) for w in weights]
         torch._foreach_addcmul_(weights, direction, rates, value=-1)
     else:

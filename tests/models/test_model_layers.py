@@ -49,9 +49,9 @@ class TestRandomWords:
 
     def test_stay_the_same_for_ever(self) -> None:
         """A later version repeats an earlier run. Worked out with Python's whole numbers, without torch."""
-        assert words(0, 0, 3).tolist() == [2756159680, 1792313904, 3039341692]
-        assert words(2**62 + 5, 3, 3).tolist() == [1373862530, 3614494335, 1886449640]
-        assert words(-7, 1, 2).tolist() == [3193977224, 3546477075]
+        assert words(0, 0, 3).tolist() == [944219747, 2343402083, 4238190122]
+        assert words(2**62 + 5, 3, 3).tolist() == [2374596665, 2298457092, 42211200]
+        assert words(-7, 1, 2).tolist() == [158917818, 119778918]
 
     def test_take_a_batched_seed(self) -> None:
         seeds = torch.tensor([3, 4, 2**50])

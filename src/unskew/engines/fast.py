@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
@@ -24,7 +24,6 @@ from unskew.engines.errands import errand, gathered, weighed
 from unskew.engines.site import JUDGED_AT_ONCE, Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
-from unskew.net import Net
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
@@ -35,10 +34,6 @@ DENSE_BLOCK = 5
 def cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def convolves(net: Net) -> bool:
-    return any(isinstance(m, nn.modules.conv._ConvNd) for m in net.training.modules())
 
 
 class FastCPU:
@@ -59,13 +54,13 @@ class FastCPU:
         """What runs, in words."""
         how = (
             "one client at a time, channels last"
-            if convolves(job.net)
+            if job.net.convolves
             else f"{self.stack(job)} clients stacked"
         )
         return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
 
     def stack(self, job: Job) -> int:
-        return self.block or (1 if convolves(job.net) else DENSE_BLOCK)
+        return self.block or (1 if job.net.convolves else DENSE_BLOCK)
 
     def visit(
         self,
@@ -162,7 +157,7 @@ class FastCPU:
         samples = dataset or (federation.dataset if federation is not None else None)
         if samples is not None and self.told.get("samples") is not samples:
             self.told["samples"] = samples
-            layout = convolves(job.net)
+            layout = job.net.convolves
             tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
             self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1))

@@ -1,9 +1,9 @@
-"""The fast engine on a GPU: clients stacked, the step captured once as a graph, and replayed.
+"""The fast engine on a GPU: many clients at once, their steps captured as graphs and replayed.
 
-Launching kernels costs more than running them for models of this size. So a step of the stacked clients is
-recorded once, for a few numbers of clients, over tensors that stay where they are; a leg copies its models and
-its plan into them and replays. The plan lies on the device and the graph counts its own steps, so a replay takes
-nothing from the host. Clients are sorted by number of steps: as they finish, smaller graphs are replayed.
+Launching kernels costs more than running them for models of this size. So steps are recorded once, over tensors
+that stay where they are; a leg copies its models and its plan into them and replays. The plan lies on the device
+and a graph counts its own steps, so a replay takes nothing from the host. Dense models are stacked
+(``prefixes``); clients that convolve run side by side (``lanes``).
 
 On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
 """
@@ -24,16 +24,14 @@ from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.engines.errands import errand, gathered
+from unskew.engines.lanes import Lanes
+from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
-from unskew.engines.stacked import Block, Stepper, blocked, returned
+from unskew.engines.stacked import Block, blocked, returned
 from unskew.errors import RunFailed
-from unskew.models.layers import BatchNorm
 from unskew.plan import batches_in
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
-
-PREFIXES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
-"""The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
 
 BLOCK = 64
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
@@ -64,7 +62,8 @@ class FastGPU:
     def choice(self, job: Job) -> str:
         """What runs, in words."""
         how = "captured graphs" if self.capture else "no graphs"
-        return f"{self.device}, up to {self.block} clients stacked, {how}, {self.precision}" + (
+        where = "side by side" if job.net.convolves else "stacked"
+        return f"{self.device}, up to {self.block} clients {where}, {how}, {self.precision}" + (
             ", compiled" if self.compile else ""
         )
 
@@ -194,20 +193,15 @@ class Stage:
     def __init__(
         self, task: Task, site: Site, room: Room, block: Block, capture: bool, compile: bool, precision: str
     ):
-        self.task, self.room, self.capture = task, room, capture
+        self.task, self.room = task, room
         # the anchor and what parts share are the run's own tensors, and later legs are copied into these
         shared = {part: clone(tree) for part, tree in block.shared.items()}
         self.block = replace(block, anchor=clone(block.anchor), shared=shared)
         self.block.losses = block.losses.clone()
         self.signature = _signature(block)
-        self.stepper = Stepper(task, site.pool, self.block, compile=compile, half=precision == "bf16")
-        self.now = torch.zeros(1, dtype=torch.int64, device=site.device)
-        norms = any(isinstance(m, BatchNorm) for m in task.net.training.modules())
-        self.variants = (
-            (False, True) if norms else (True,)
-        )  # without batch norm, padding needs no other graph
-        self.sizes = sorted({max(1, round(room.clients * share)) for share in PREFIXES})
-        self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
+        inner = replace(task, net=task.net.halved()) if precision == "bf16" else task
+        way = Lanes if task.net.convolves else Prefixes
+        self.way: Lanes | Prefixes = way(inner, site.pool, self.block, compile, capture)
 
     def fits(self, task: Task, room: Room, block: Block) -> bool:
         """Whether this stage can play that block as it is."""
@@ -225,45 +219,11 @@ class Stage:
             value.copy_(theirs[name])
         self.block.errands[:] = block.errands
         self.block.losses.zero_()
-        for value in self.stepper.state.values():
-            value.zero_()
-        self.now.zero_()
-        for s in range(block.steps):
-            size = next(n for n in self.sizes if n >= block.active[s])
-            padded = True if len(self.variants) == 1 else block.padded[s] or size > block.active[s]
-            self._step(size, padded)
+        self.way.play(block)
         for kind in ("params", "buffers"):
             for name, value in getattr(block, kind).items():
                 value.copy_(getattr(self.block, kind)[name])
         block.losses.copy_(self.block.losses)
-
-    def _step(self, clients: int, padded: bool) -> None:
-        if not self.capture:
-            self.stepper.step(self.now, clients, padded)
-            self.now += 1
-            return
-        if (clients, padded) not in self.graphs:
-            self.graphs[clients, padded] = self._captured(clients, padded)
-        self.graphs[clients, padded].replay()
-
-    def _captured(self, clients: int, padded: bool) -> torch.cuda.CUDAGraph:
-        """Record one step; what the trial runs change is put back."""
-        moving = [*self.block.params.values(), *self.block.buffers.values(), *self.stepper.state.values()]
-        moving += [self.block.losses, self.now]
-        before = [v.clone() for v in moving]
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            for _ in range(3):
-                self.stepper.step(self.now, clients, padded)
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.stepper.step(self.now, clients, padded)
-            self.now += 1
-        for value, old in zip(moving, before, strict=True):
-            value.copy_(old)
-        return graph
 
 
 def _tensors(block: Block) -> dict[str, Tensor]:

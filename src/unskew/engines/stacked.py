@@ -8,7 +8,7 @@ is that of ``unskew.client``; only the order of additions inside a kernel may di
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -112,9 +112,8 @@ class Stepper:
     loss is vmapped, and one ordinary backward pass serves all.
     """
 
-    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool = False, half: bool = False):
-        self.task = replace(task, net=task.net.halved()) if half else task
-        self.pool, self.block = pool, block
+    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool = False):
+        self.task, self.pool, self.block = task, pool, block
         self.rule = optimizer(task.local)
         self.state = self.rule.init(block.params)
         anchored = 0 if block.own_anchor else None
@@ -251,9 +250,7 @@ def _stacked(trees: Sequence[Tree], device: torch.device) -> Tree:
     if all(t is trees[0] for t in trees) or all(
         all(v is trees[0][k] for k, v in t.items()) for t in trees
     ):  # one model handed to all: expand() of a single row would alias it, so clone
-        return {
-            k: v.detach().to(device).expand(len(trees), *v.shape).clone() for k, v in trees[0].items()
-        }
+        return {k: v.detach().to(device).expand(len(trees), *v.shape).clone() for k, v in trees[0].items()}
     return {k: torch.stack([t[k].detach().to(device) for t in trees]) for k in trees[0]}
 
 

@@ -35,17 +35,15 @@ def _mix(word: Tensor) -> Tensor:
 def random_words(seed: Tensor, stream: int, count: int) -> Tensor:
     """``count`` words, uniform in 0..2**32-1: a function of the seed, the stream and the place alone.
 
-    Integer arithmetic only, so a CPU and a GPU agree to the bit. ``seed`` is a 0-d int64 tensor whose 64 bits
-    all count; under ``vmap`` it may be batched.
+    Multiplied places through a bijection, as in splitmix (Steele et al., OOPSLA 2014), with the seed's halves as two
+    keys: with one, two streams would often be the same words in another order. Integer arithmetic only, so a CPU
+    and a GPU agree to the bit. ``seed`` is a 0-d int64 tensor of 64 bits that are already random
+    (``unskew.client.mask_seeds``); under ``vmap`` it may be batched.
     """
-    low, high = seed & _LOW, (seed >> 32) & _LOW
-    first = _mix(low ^ _mix((high + 0x9E3779B9) & _LOW))
-    second = _mix(high ^ _mix((low + 0x85EBCA6B) & _LOW))
-    # two keys of 32 bits: with one, two streams would often be the same words in another order
-    first = _mix((first + 0x61C88647 * (stream + 1)) & _LOW)
-    second = _mix((second + 0x2545F491 * (stream + 1)) & _LOW)
+    first = (seed ^ (0x61C88647 * (stream + 1))) & _LOW
+    second = (seed >> 32) & _LOW
     place = torch.arange(count, device=seed.device)
-    return _mix((_mix(place ^ first) + second) & _LOW)
+    return _mix((place ^ first) * 0x1E3779B9 + second & _LOW)
 
 
 class Dropout(nn.Module):

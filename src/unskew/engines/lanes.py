@@ -1,0 +1,150 @@
+"""Clients side by side on a GPU: each on a stream of its own, its step captured once and replayed.
+
+Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
+leaves most of the GPU idle. So where a model convolves, every client keeps its own step, that of
+``unskew.client``, and the GPU runs many clients' graphs at once. No client waits for another, and a short batch
+gets a graph of its own instead of padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.client import Pool, Scene, Task, corrected, loss
+from unskew.engines.stacked import Block
+from unskew.optim import optimizer
+from unskew.parts import Batch
+from unskew.types import Tree
+
+EXACT = 32
+"""Short batches of up to this many samples get their own graph where batch norm is; longer ones are padded."""
+
+
+def _row(tree: Tree, i: int) -> Tree:
+    return {k: v[i] for k, v in tree.items()}
+
+
+class Lanes:
+    """A block that stays where it is, and a lane for each of its rows."""
+
+    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool, capture: bool):
+        rows = range(block.census.shape[0])
+        self.lanes = [Lane(task, pool, block, i, compile, capture) for i in rows]
+        self.batch = block.index.shape[2]
+        # a compiled step is too dear to have one for each size; without batch norm padding costs nothing
+        self.exact = task.net.norms and self.batch <= EXACT and not compile
+        self.norms = task.net.norms
+
+    def play(self, block: Block) -> None:
+        """All steps of a block that was copied into this one; clients take turns only in being launched."""
+        lengths = [np.diff(e.plan.cuts).tolist() for e in block.errands]
+        lanes = self.lanes[: len(lengths)]
+        for lane in lanes:
+            lane.begin()
+        for s in range(block.steps):
+            for lane, sizes in zip(lanes[: block.active[s]], lengths, strict=False):
+                if self.exact:
+                    lane.play(sizes[s], padded=False)
+                else:
+                    lane.play(self.batch, padded=self.norms and sizes[s] < self.batch)
+        for lane in lanes:
+            lane.end()
+
+
+class Lane:
+    """One row of a block that stays where it is, and the steps captured over it."""
+
+    def __init__(self, task: Task, pool: Pool, block: Block, i: int, compile: bool, capture: bool):
+        self.task, self.pool, self.block, self.i = task, pool, block, i
+        self.params = {k: v[i].detach().requires_grad_() for k, v in block.params.items()}
+        self.weights = {k: v[i] for k, v in block.params.items()}
+        self.buffers = _row(block.buffers, i)
+        self.rule = optimizer(task.local)
+        self.state = self.rule.init(self.weights)
+        self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
+        self.loss: Callable[..., Tensor] = torch.compile(_loss, dynamic=False) if compile else _loss
+        self.capture = capture
+        self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
+        if capture:
+            # rows are sorted: the longest client, for whom all wait in the end, goes first
+            self.stream = torch.cuda.Stream(priority=min(0, i - 3))  # type: ignore[no-untyped-call]
+            self.memory = torch.cuda.graph_pool_handle()
+
+    def begin(self) -> None:
+        """Start a leg: the block's new rows must have arrived before this lane reads them."""
+        self.now.zero_()
+        for value in self.state.values():
+            value.zero_()
+        if self.capture:
+            self.stream.wait_stream(torch.cuda.current_stream())
+
+    def end(self) -> None:
+        """Whoever reads the block from here on waits for this lane."""
+        if self.capture:
+            torch.cuda.current_stream().wait_stream(self.stream)
+
+    def play(self, size: int, padded: bool) -> None:
+        """The next step of this row's plan, on its first ``size`` samples."""
+        if not self.capture:
+            self._step(size, padded)
+            self.now += 1
+            return
+        with torch.cuda.stream(self.stream):
+            if (size, padded) not in self.graphs:
+                self.graphs[size, padded] = self._captured(size, padded)
+            self.graphs[size, padded].replay()
+
+    def _captured(self, size: int, padded: bool) -> torch.cuda.CUDAGraph:
+        """Record one step; what the trial run changes is put back."""
+        moving = [*self.weights.values(), *self.buffers.values(), *self.state.values()]
+        moving += [self.block.losses[self.i], self.now]
+        before = [v.clone() for v in moving]
+        self._step(size, padded)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self.memory)  # not torch.cuda.graph, which empties the cache each time
+        self._step(size, padded)
+        self.now += 1
+        graph.capture_end()
+        for value, old in zip(moving, before, strict=True):
+            value.copy_(old)
+        return graph
+
+    def _step(self, size: int, padded: bool) -> None:
+        block, i, task = self.block, self.i, self.task
+
+        def now(value: Tensor) -> Tensor:
+            return value[:, i].index_select(0, self.now).squeeze(0)
+
+        x, y = self.pool.take(now(block.index)[:size])
+        weight = now(block.weight)[:size]
+        scene = Scene(
+            _row(block.anchor, i) if block.own_anchor else block.anchor,
+            block.census[i],
+            block.shared,
+            {part: _row(tree, i) for part, tree in block.mine.items()},
+            {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
+        )
+        seed = None if block.seeds is None else now(block.seeds)
+        batch = Batch(x, y, weight)
+        value = self.loss(task, self.buffers, seed, padded, self.params, batch, scene)
+        found = torch.autograd.grad(value, list(self.params.values()), allow_unused=True)
+        pairs = zip(self.weights.items(), found, strict=True)
+        grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
+        with torch.no_grad():
+            net = task.net.bound(self.buffers, seed, weight if padded else None)
+            grads = corrected(task, net, grads, self.weights, batch, scene)
+            rate = now(block.rate)
+            self.rule.step(self.weights, grads, self.state, rate, self.now.squeeze(0))
+            block.losses[i] += value.detach()
+
+
+def _loss(
+    task: Task, buffers: Tree, seed: Tensor | None, padded: bool, params: Tree, batch: Batch, scene: Scene
+) -> Tensor:
+    net = task.net.bound(buffers, seed, batch.weight if padded else None)
+    return loss(task, net, params, batch, scene)
