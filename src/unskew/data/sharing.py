@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -59,17 +59,17 @@ class Sharing:
 
 def grown(
     federation: Federation,
-    sharing: Sharing,
+    transfers: Iterable[Transfer],
     weigh: Literal["own", "held"],
     budget: Literal["own", "held"],
 ) -> Federation:
-    """The federation after a sharing: each receiver's list goes on with what it was sent and did not hold.
+    """The federation after these transfers: a receiver's list goes on with what it was sent and did not hold.
 
     ``weigh`` and ``budget`` say whether an update's weight and a local epoch count the client's own samples
     alone or all that it holds now.
     """
     extra: dict[int, list[Array]] = {}
-    for transfer in sharing.transfers:
+    for transfer in transfers:
         for receiver in transfer.receivers:
             if receiver != SERVER:
                 extra.setdefault(receiver, []).append(transfer.places)
@@ -88,7 +88,6 @@ def grown(
         offsets=np.concatenate([[0], np.cumsum(sizes)]),
         weigh=federation.weigh + more if weigh == "held" else federation.weigh,
         budget=federation.budget + more if budget == "held" else federation.budget,
-        sharing=(*federation.sharing, sharing),
     )
 
 

@@ -1,0 +1,61 @@
+"""Samples gathered at the server and handed to every client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from unskew.data.dataset import Array
+from unskew.data.federation import Federation
+from unskew.data.sharing import SERVER, Sharing, Transfer, grown
+from unskew.network import Wireless, multicast_delay
+from unskew.prepare.clustered import system_emds
+from unskew.seeds import generator
+
+
+def handed_round(
+    federation: Federation,
+    part: str,
+    give: Array,
+    seed: int,
+    weigh: Literal["own", "held"],
+    budget: Literal["own", "held"],
+) -> Federation:
+    """Client k uploads ``give[k]`` of its samples, drawn without replacement; the server sends all to all.
+
+    Collecting takes as long as the slowest upload, distributing as the slowest link (eq. 10).
+    """
+    network, clients, bits = federation.network or Wireless(), federation.clients, federation.dataset.bits
+    givers = np.flatnonzero(give)
+    drawn = {
+        k: generator(seed, part, k).permutation(federation.samples(k))[: give[k]] for k in givers.tolist()
+    }
+    if not drawn:
+        return federation
+    rates = network.server_rates(clients, seed)
+    waits = bits * give / rates
+    pool = np.concatenate(list(drawn.values()))
+    spread = multicast_delay(bits * len(pool), rates)
+    up = [Transfer(k, (SERVER,), places, float(waits[k])) for k, places in drawn.items()]
+    transfers = (*up, Transfer(SERVER, tuple(range(clients)), pool, spread))
+    after = grown(federation, transfers, weigh, budget)
+    normalised, printed = system_emds(after.counts, federation.counts)
+    report = {
+        "collected": len(pool),
+        "shared_samples": int(after.sizes.sum() - federation.sizes.sum()),
+        "collect_s": round(float(waits.max()), 6),
+        "distribute_s": round(spread, 6),
+        "emd_before": system_emds(federation.counts, federation.counts)[0],
+        "emd_after": normalised,
+        "emd_after_printed": printed,
+    }
+    sharing = Sharing(part, transfers, bits, float(waits.max()) + spread, report)
+    return replace(after, sharing=(*federation.sharing, sharing))
+
+
+def told(federation: Federation, part: str) -> Mapping[str, Any]:
+    """What the log says of a part's sharing."""
+    return {s.part: s.report for s in federation.sharing if s.part == part}

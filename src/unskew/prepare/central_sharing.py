@@ -1,0 +1,58 @@
+"""DACA's third baseline: a portion of the global data set, from the server to everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from unskew.data.federation import Federation
+from unskew.data.partition.deal import shares
+from unskew.errors import InputError
+from unskew.parts import Prepare
+from unskew.prepare.central import handed_round, told
+from unskew.seeds import generator
+
+
+@dataclass(frozen=True)
+class CentralSharing(Prepare):
+    """Collects a share of everybody's samples at the server and sends them to all (Zhao et al., 2018).
+
+    As DACA compares with it (figure 6): clients upload beta of all samples together, each in proportion to what it
+    holds, and the server multicasts them to every client, who keeps those it did not have. Collecting takes as long as
+    the slowest upload, distributing as the worst link; both are in the log. Zhao et al. assume that the server has such
+    a set of its own; here it comes from the clients.
+
+    beta: the size of the shared set, as a share of all clients' samples (Zhao et al.); 0.01 of MNIST is 600 samples.
+    weigh: what an update weighs by: the client's ``own`` samples (DACA's eq. 8), or all that it ``held`` then.
+    budget: what a local epoch passes over: all samples ``held``, or as many as the client's ``own``.
+    """
+
+    name: ClassVar[str] = "central_sharing"
+    paper: ClassVar[str] = "Zhao et al., 2018; DACA (Hu et al.), IV-A"
+    discloses: ClassVar[tuple[str, ...]] = ("raw samples to the server", "raw samples to every client")
+    neutral: ClassVar[str | None] = "central_sharing(0)"
+
+    beta: float = 0.01
+    weigh: Literal["own", "held"] = "own"
+    budget: Literal["held", "own"] = "held"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.beta <= 1:
+            raise InputError(f"beta of central_sharing is a share of the data from 0 to 1, not {self.beta:g}")
+
+    @property
+    def sends(self) -> str:
+        return "samples" if self.beta else ""
+
+    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
+        wanted = int(self.beta * int(federation.sizes.sum()) + 0.5)
+        give = shares(
+            wanted, federation.sizes.astype(np.float64), generator(seed, self.name, "who gives how many")
+        )
+        return handed_round(federation, self.name, give, seed, self.weigh, self.budget)
+
+    def notes(self, federation: Federation) -> Mapping[str, Any]:
+        return told(federation, self.name)
