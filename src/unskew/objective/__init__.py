@@ -7,5 +7,6 @@ from unskew.objective.fedlc import FedLC as FedLC
 from unskew.objective.fedntd import FedNTD as FedNTD
 from unskew.objective.fedprox import FedProx as FedProx
 from unskew.objective.fedrs import FedRS as FedRS
+from unskew.objective.flea import FLea as FLea
 from unskew.objective.moon import MOON as MOON
 from unskew.objective.scaffold import Scaffold as Scaffold
