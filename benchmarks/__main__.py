@@ -1,6 +1,6 @@
 """Speed and scale, as ratios in one run: what ``make bench`` runs.
 
-python -m benchmarks                          jobs A, B and C with peers, how cost grows, how partitions scale
+python -m benchmarks                          jobs A, B and C with peers, how cost grows, how partitions and selection scale
 python -m benchmarks A B --device cuda        what `unskew bench A B --device cuda` does, with torch and numpy alone
 """
 
@@ -44,8 +44,13 @@ def main() -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    runpy.run_module("benchmarks.partition_scale", run_name="__main__", alter_sys=True)
-    return 0
+    missed = 0
+    for scale in ("benchmarks.partition_scale", "benchmarks.selection_scale"):
+        try:
+            runpy.run_module(scale, run_name="__main__", alter_sys=True)
+        except SystemExit as end:
+            missed |= int(end.code or 0)
+    return missed
 
 
 if __name__ == "__main__":

@@ -74,25 +74,31 @@ def additions(counts: Array, decay: float) -> Array:
 
 def repeated(federation: Federation, more: Array, rng: np.random.Generator) -> Federation:
     """The federation with ``more[k, c]`` samples of class c of client k named again, drawn with replacement."""
-    if not more.any():
-        return federation
-    classes = more.shape[1]
-    owner = np.repeat(np.arange(federation.clients), federation.sizes)
-    cell = owner * classes + federation.dataset.y[federation.indices]
-    wanted = more.ravel()
-    source = np.flatnonzero(wanted[cell])
-    source = source[np.argsort(cell[source], kind="stable")]
-    cells, first, held = np.unique(cell[source], return_index=True, return_counts=True)
-    copies = wanted[cells]
-    drawn = rng.random(int(copies.sum()))
-    place = np.repeat(first, copies) + (drawn * np.repeat(held, copies)).astype(np.int64)
-    owners = np.concatenate([owner, np.repeat(cells // classes, copies)])
-    indices = np.concatenate([federation.indices, federation.indices[source[place]]])
     added = more.sum(1)
-    return replace(
+    clients = np.flatnonzero(added)
+    if not len(clients):
+        return federation
+    sizes = federation.sizes[clients]
+    # the places of these clients' samples in the list of all, and which client's which class each of them is
+    places = np.arange(sizes.sum()) + np.repeat(
+        federation.offsets[clients] - (np.cumsum(sizes) - sizes), sizes
+    )
+    copies = more[clients].ravel()
+    labels = federation.dataset.y[federation.indices[places]]
+    cell = np.repeat(np.arange(len(clients)) * more.shape[1], sizes) + labels
+    places, cell = places[copies[cell] > 0], cell[copies[cell] > 0]
+    by_cell = places[np.argsort(cell, kind="stable")]
+    held = np.bincount(cell, minlength=len(copies))
+    first = np.repeat(np.cumsum(held) - held, copies)
+    chosen = by_cell[first + (rng.random(len(first)) * np.repeat(held, copies)).astype(np.int64)]
+    grown = replace(
         federation,
-        indices=indices[np.argsort(owners, kind="stable")],
+        indices=np.insert(
+            federation.indices, np.repeat(federation.offsets[1:], added), federation.indices[chosen]
+        ),
         offsets=federation.offsets + np.concatenate([[0], np.cumsum(added)]),
         budget=federation.budget + added,
         weigh=federation.weigh + added,
     )
+    vars(grown)["counts"] = federation.counts + more  # known: counting a large federation again takes longest
+    return grown
