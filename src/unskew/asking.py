@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,11 +16,13 @@ from torch import Tensor
 from unskew.client import Pool
 from unskew.costs import Costs
 from unskew.data.federation import Federation
-from unskew.engines.engine import Job
 from unskew.engines.site import tensor_of
 from unskew.net import Net
 from unskew.parts import Part
 from unskew.types import Tree, nbytes
+
+if TYPE_CHECKING:
+    from unskew.engines.engine import Job
 
 AT_ONCE = 500
 """Samples in one forward pass; fixed, so that nothing but the model and the samples decides an answer."""

@@ -87,7 +87,8 @@ class Run:
         module = copy.deepcopy(self.net.judging)
         params = self.state.params
         if self.job is not None and self.state.round == self.job.rounds:
-            params, _ = calibrated(self.job, params, self.state.round)
+            with single_threaded():
+                params, _ = calibrated(self.job, params, self.state.round)
         trained = {k: v for k, v in params.items() if k in self.net.own or k in self.net.buffers}
         module.load_state_dict(trained, strict=False)  # what is frozen is in the module already
         return module.requires_grad_(True)
