@@ -58,7 +58,9 @@ class Costs:
     def began(self, job: Job) -> None:
         """What clients sent before round 0, once."""
         for part in job.method.objective:
-            if sent := nbytes(part.begin(job.net, job.federation, job.seed)):
+            given = part.begin(job.net, job.federation, job.seed)
+            # who gave a row is known by who sent it
+            if sent := nbytes({k: v for k, v in given.items() if k != "owner"}):
                 self.up[f"{part.name} at the start"] += sent
 
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:

@@ -232,7 +232,9 @@ class Step:
 
     net: Net
     params: Tree  # trainable, being differentiated
-    anchor: Tree  # what drift is measured against, with its statistics: net.judge(step.anchor, x) is its opinion
+    anchor: (
+        Tree  # what drift is measured against, with its statistics: net.judge(step.anchor, x) is its opinion
+    )
     batch: Batch
     census: Tensor  # [classes] the client's label counts
     out: Out | None = None
@@ -347,6 +349,10 @@ class Objective(Part):
     def hand_out(self, memory: Tree, t: int) -> Tree:
         """What the server sends along with the model."""
         return {}
+
+    def roomy(self, shared: Tree) -> Tree:
+        """What was handed out, padded to a size that lasts: an engine captures a step anew where a size changes."""
+        return shared
 
     def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:
         """The server's memory after these uploads; ``clients`` is the size of the federation."""

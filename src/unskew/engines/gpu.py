@@ -78,6 +78,7 @@ class FastGPU:
         t: int,
     ) -> Update:
         site = self.site(job, federation.dataset)
+        shared = {o.name: o.roomy(shared[o.name]) for o in job.method.objective}
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
         errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
         by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
