@@ -74,17 +74,30 @@ def dealt(rng: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndar
     return {"deal": key, "deal step": np.arange(steps), "deal size": np.full(steps, batch, np.int64)}
 
 
-def batch_of(count: int, draws: Tree, width: int) -> tuple[Tensor, Tensor]:
-    """Which of ``count`` rows this step takes, as ``width`` places, and which places a loader would have filled.
+def roomy(held: Tree) -> Tree:
+    """A buffer padded to the next power of two, with its count: steps captured over it outlast the round."""
+    if "rows" not in held:
+        return held
+    count = len(held["rows"])
+    room = max(64, 1 << (count - 1).bit_length())
+    padded = {k: torch.cat([v, v.new_zeros(room - count, *v.shape[1:])]) for k, v in held.items() if v.dim()}
+    return held | padded | {"count": torch.tensor(count)}
+
+
+def batch_of(held: Tree, draws: Tree, width: int) -> tuple[Tensor, Tensor]:
+    """Which rows of a buffer this step takes, as ``width`` places, and which places a loader would have filled.
 
     The buffer is gone through in batches, in a new random order in every pass, as by a shuffled loader. Where the
     last batch of a pass is short, its places are filled up from the beginning of the pass: whoever wants short
     batches leaves out the places that are marked False.
     """
-    size, number = draws["deal size"], draws["deal step"]
+    size, number, room = draws["deal size"], draws["deal step"], len(held["rows"])
+    count = held.get("count", torch.full_like(size, room))
     batches = torch.div(count + size - 1, size, rounding_mode="floor")
     turn = torch.div(number, batches, rounding_mode="floor")
-    order = random_words(draws["deal"] + turn * TURN, 0, count).argsort(stable=True)
+    words = random_words(draws["deal"] + turn * TURN, 0, room)
+    there = torch.arange(room, device=words.device) < count  # a row's word does not depend on the room
+    order = torch.where(there, words, 2**32).argsort(stable=True)
     at = torch.arange(width, device=size.device)
     place = (number - turn * batches) * size + at
     return order.gather(0, place % count), (place < count) & (at < size)

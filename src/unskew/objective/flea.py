@@ -20,6 +20,7 @@ from unskew.buffer import (
     labels_stored,
     owners,
     restored,
+    roomy,
     stored,
 )
 from unskew.data.federation import Federation
@@ -143,7 +144,7 @@ class FLea(Objective):
         own = net.embed(step.params, batch.x, layer)
         if self.variant == "code" or "rows" not in step.shared:
             return Mixed(net.head(step.params, own, layer), batch.y, None, own, own)
-        index, _ = batch_of(len(step.shared["rows"]), step.draws, len(batch.x))
+        index, _ = batch_of(step.shared, step.draws, len(batch.x))
         mixed, target = self._mixed(step, own, index)
         return Mixed(net.head(step.params, mixed, layer), target, None, own, mixed)
 
@@ -179,14 +180,16 @@ class FLea(Objective):
             rows = (teacher.exp() * (teacher - out.logits.log_softmax(1))).sum(1)
             return self.distil / 2 * step.batch.mean(rows) if self.distil else 0.0
         net, layer, batch = step.net, self.cut(step.net), step.batch
-        index, there = batch_of(len(step.shared["rows"]), step.draws, step.draws["beta"].shape[-1])
+        index, there = batch_of(step.shared, step.draws, step.draws["beta"].shape[-1])
         own = len(out.own)
         mixed, target = self._mixed(step, out.own, index[:own])
         shorter = batch.weight * there[:own]
         logits = net.again(shorter).weighing(shorter).head(step.params, mixed, layer)
         extra = task_loss(logits, target, type(batch)(mixed, target, shorter))
         if self.distil:
-            theirs, weight = restored(step.shared, index, out.own.dtype), there.to(out.own.dtype)
+            theirs = restored(step.shared, index, out.own.dtype)
+            # a client that only waits for others to finish must not move its statistics
+            weight = (there & (batch.weight.sum() > 0)).to(theirs.dtype)
             local = net.again(weight).weighing(weight).head(step.params, theirs, layer).log_softmax(1)
             teacher = self._teacher(step, theirs)
             rows = (teacher.exp() * (teacher - local)).sum(1)
@@ -204,6 +207,9 @@ class FLea(Objective):
         if self.variant == "code" and self.decor:
             buffer["decor"] = torch.tensor(self.decor * max(1 - t / 30, 1 / 3))
         return buffer
+
+    def roomy(self, shared: Tree) -> Tree:
+        return roomy(shared)
 
     def renew(self, memory: Tree, after: After) -> Tree:
         """Algorithm 1, lines 14 to 18."""
