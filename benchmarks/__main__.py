@@ -1,6 +1,6 @@
 """Speed and scale, as ratios in one run: what ``make bench`` runs.
 
-python -m benchmarks                          jobs A, B and C with peers, how cost grows, how partitions and selection scale
+python -m benchmarks                          jobs A, B and C with peers, growth, partitions and selection at scale
 python -m benchmarks A B --device cuda        what `unskew bench A B --device cuda` does, with torch and numpy alone
 """
 

@@ -34,7 +34,7 @@ def federation(clients: int) -> Federation:
     own = rng.integers(0, CLASSES, (clients, 10))  # up to ten classes a client, the last ones rare
     y = own[owner, np.minimum(9, rng.geometric(0.5, len(owner)) - 1)]
     x, names = np.zeros((len(y), 1), np.uint8), tuple(map(str, range(CLASSES)))
-    dataset = Dataset("benchmark", x, y, x[:1], y[:1], names, "table", {}, np.zeros(1), np.ones(1))
+    dataset = Dataset("benchmark", x, y, x[:1], y[:1], names, "vector", {}, np.zeros(1), np.ones(1))
     return Federation(dataset, np.arange(len(y)), np.concatenate([[0], np.cumsum(sizes)]))
 
 
