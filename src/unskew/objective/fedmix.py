@@ -156,5 +156,5 @@ class FedMix(Objective):
             net.held = {k: v.clone() for k, v in statistics.items()}
             return batch.mean(F.cross_entropy(net(step.params, x), own, reduction="none"))
 
-        slope = grad(first)(batch.x, step.net.held)
+        slope: Tensor = grad(first)(batch.x, step.net.held)
         return self.mix * (slope * mean).sum()
