@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 from unskew.aggregate import FedAvg
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
-from unskew.parts import Play, Schedule
+from unskew.parts import Batch, Out, Play, Schedule, Step
 from unskew.seeds import generator
 from unskew.types import Cohort, Leg, Tree, Update
 
@@ -54,6 +55,49 @@ class FakeNet:
     def __init__(self, *, statistics: bool = False):
         self.initial: Tree = {"w": numbers(0.0, 0.0)} | ({"mean": numbers(0.0)} if statistics else {})
         self.trainable = ("w",)
+
+
+class Lens:
+    """A model that shows a sample through a factor w: features and logits are w times the sample."""
+
+    trainable, buffers, own = ("w",), (), frozenset({"w"})
+    training = SimpleNamespace(last_layer="w")
+
+    def __init__(self) -> None:
+        self.initial: Tree = {"w": numbers(1.0, 1.0)}
+
+    def features(self, params: Tree, x: Tensor) -> Tensor:
+        return params["w"] * x
+
+    def classify(self, params: Tree, features: Tensor) -> Tensor:
+        return features
+
+    def judge(self, model: Tree, x: Tensor, since: str | None = None, upto: str | None = None) -> Tensor:
+        return model["w"] * x
+
+    def again(self, weight: Tensor) -> Lens:
+        return self
+
+
+def seen(
+    x: Sequence[Sequence[float]],
+    y: Sequence[int],
+    *,
+    w: Tensor | None = None,
+    anchor: Tensor | None = None,
+    weight: Sequence[float] | None = None,
+    census: Sequence[int] = (1, 1),
+    head: Tree | None = None,
+    **trees: Tree,
+) -> Step:
+    """One step on these samples through a lens; everything counts unless ``weight`` says otherwise."""
+    net, rows = Lens(), torch.tensor(x, dtype=torch.float64)
+    params = {"w": torch.ones_like(rows[0]) if w is None else w} | (head or {})
+    held = Batch(rows, torch.tensor(y), numbers(*([1.0] * len(y) if weight is None else weight)))
+    features = net.features(params, rows)
+    out = Out(net.classify(params, features), held.y, features)
+    before = {"w": params["w"].detach() if anchor is None else anchor}
+    return Step(net, params, before, held, torch.tensor(census), out, **trees)  # type: ignore[arg-type]
 
 
 def holding(counts: Sequence[Sequence[int]], *, side: int = 6) -> Federation:
