@@ -460,7 +460,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
     best = max(judged, key=lambda line: line["global_test_accuracy"])
     totals = {
         name: sum(line.get(name, 0) for line in folder.lines)
-        for name in TOTALS
+        for name in (*TOTALS, *(["air_s"] if spec.network is not None else []))
     }
     reached = {
         str(target): next((li["round"] for li in judged if li["global_test_accuracy"] >= target), None)

@@ -122,6 +122,7 @@ def show(ended: Run, as_json: bool) -> None:
         "best": f"{result['best']['accuracy']:.4f} at round {result['best']['round']}",
         "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
+        **({"air": f"{totals['air_s']:,.1f} s on the air"} if "air_s" in totals else {}),
         "answered": f"{totals['answered']} of {totals['asked']} asked"
         + (f", {only} trained without uploading" if only else "")
         + (f", {result['rejected']} rejected (not finite)" if result["rejected"] else "")

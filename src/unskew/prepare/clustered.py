@@ -35,6 +35,7 @@ class Scene:
     closeness: Array  # [K, K]
     rates: Array  # [K, K] bits a second, [sender, receiver]
     linked: Array  # [K, K] the constrained graph G' (section III-C)
+    in_time: Array  # [K, K] how many samples a link carries in T_th, at most what its sender holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +96,12 @@ def joined(linked: Array, heads: list[int], affinity: Array) -> Ids:
     return head
 
 
-def volumes(head: Ids, rates: Array, sizes: Array, bits: int, seconds: float, most: int | None) -> Ids:
+def volumes(head: Ids, in_time: Array) -> Ids:
     """n_m^s = min over members of floor(T_th v_mc / a), at most n_m (11b, 11d); 0 without members."""
     found = np.zeros(len(head), np.int64)
     for m in np.unique(head[head >= 0]).tolist():
         members = np.flatnonzero((head == m) & (np.arange(len(head)) != m))
-        if len(members):
-            in_time = seconds * float(rates[m, members].min()) / bits
-            found[m] = min(int(sizes[m]), math.floor(min(in_time, 1e15) + 1e-9), most or int(sizes[m]))
+        found[m] = int(in_time[m, members].min()) if len(members) else 0
     return found
 
 
@@ -180,12 +179,15 @@ class Clustered(Prepare):
         linked = (closeness >= self.e_th) & (rates >= (bits / self.T_th if self.v_th is None else self.v_th))
         linked &= (sizes > 0)[:, None] & (sizes > 0)[None, :]  # who holds nothing has no distribution
         np.fill_diagonal(linked, False)
-        scene = Scene(counts, closeness, rates, linked)
+        in_time = np.minimum(np.floor(self.T_th * rates / bits + 1e-9), sizes[:, None])
+        if self.volume is not None:
+            in_time = np.minimum(in_time, self.volume)
+        scene = Scene(counts, closeness, rates, linked, in_time)
         heads = heads_of(linked, self.rank(scene))
         links = np.asarray(linked.sum(1) + linked.sum(0))
         head = joined(linked, heads, self.affinity(scene, heads))
         head[links == 0] = ALONE
-        volume = volumes(head, rates, sizes, bits, self.T_th, self.volume)
+        volume = volumes(head, in_time)
         delay = np.zeros(len(head))
         for m in np.flatnonzero(volume).tolist():
             members = np.flatnonzero((head == m) & (np.arange(len(head)) != m))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -30,20 +30,31 @@ class Daca(Clustered):
     volume: at most so many samples a head, beside what (11b) and (11d) allow.
     weigh: what an update weighs by: the client's ``own`` samples (eq. 8 as printed), or all that it ``held`` then.
     budget: what a local epoch passes over: all samples ``held``, or as many as the client's ``own``.
+    join: whom a member joins: the head it is most ``unlike``, as the paper has it, or the one whose samples bring it
+    closest to the global distribution (``gain``). A head of one class is most unlike members of all others, and helps
+    them little; gain does not fall for it.
     """
 
     name: ClassVar[str] = "daca"
     paper: ClassVar[str] = "DACA (Hu et al.), algorithm 1"
     neutral: ClassVar[str | None] = "daca(e_th=1)"  # random closeness is below 1, so nobody is linked
 
+    join: Literal["unlike", "gain"] = "unlike"
+
     def rank(self, scene: Scene) -> Array:
-        p_g = scene.counts.sum(0) / max(1, scene.counts.sum())
-        return np.asarray(np.abs(_distributions(scene.counts) - p_g).sum(1))
+        return np.asarray(np.abs(_distributions(scene.counts) - _global(scene)).sum(1))
 
     def affinity(self, scene: Scene, heads: list[int]) -> Array:
         p = _distributions(scene.counts)
-        return np.stack([np.abs(p - p[m]).sum(1) for m in heads], axis=1)
+        if self.join == "unlike":
+            return np.stack([np.abs(p - p[m]).sum(1) for m in heads], axis=1)
+        mixed = (_distributions(scene.counts + scene.in_time[m][:, None] * p[m]) for m in heads)  # eq. 4
+        return -np.stack([np.abs(after - _global(scene)).sum(1) for after in mixed], axis=1)
 
 
 def _distributions(counts: Array) -> Array:
     return np.asarray(counts / np.maximum(1, counts.sum(1, keepdims=True)))
+
+
+def _global(scene: Scene) -> Array:
+    return np.asarray(scene.counts.sum(0) / max(1, scene.counts.sum()))
