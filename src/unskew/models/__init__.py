@@ -11,6 +11,7 @@ from unskew.models.linear import Linear
 from unskew.models.mcmahan import DacaCNN, McMahanCNN, SemCNN
 from unskew.models.mlp import MLP
 from unskew.models.mobilenet_v2 import MobileNetV2
+from unskew.models.moon import MoonCNN
 from unskew.models.resnet9 import ResNet9
 from unskew.models.seol_kim import SeolKimCNN
 from unskew.models.small_cnn import SmallCNN
@@ -34,6 +35,7 @@ MODELS: dict[str, type[Architecture]] = {
         MobileNetV2,
         AudioNet,
         HARNet,
+        MoonCNN,
     )
 }
 

@@ -1,0 +1,46 @@
+"""MOON's CNN, with the projection head that its contrast is measured on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import nn
+
+from unskew.errors import InputError
+from unskew.models.architecture import Architecture
+from unskew.models.split import Stages
+
+
+@dataclass(frozen=True)
+class MoonCNN(Architecture):
+    """Two 5x5 convolutions without padding (6, 16), dense layers of 120 and 84, and a projection of two layers.
+
+    The network of MOON's CIFAR-10 experiments: a base encoder, a projection head that ends in ``project`` dimensions,
+    the features that are contrasted, and an output layer on top of them.
+    """
+
+    name: ClassVar[str] = "moon_cnn"
+    paper: ClassVar[str] = "MOON, 4.1"
+    native: ClassVar[tuple[int, ...]] = (3, 32, 32)
+    size: ClassVar[int] = 92_626
+
+    project: int = 256
+
+    def __post_init__(self) -> None:
+        if self.project < 1:
+            raise InputError(f"project of moon_cnn is a number of dimensions above 0, not {self.project}")
+
+    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+        channels, height, width = self.image(shape, least=16)
+        left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
+        return Stages(
+            {
+                "conv1": nn.Sequential(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+                "conv2": nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+                "dense1": nn.Sequential(nn.Flatten(), nn.Linear(16 * left[0] * left[1], 120), nn.ReLU()),
+                "dense2": nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
+                "projection": nn.Sequential(nn.Linear(84, 84), nn.ReLU(), nn.Linear(84, self.project)),
+                "out": nn.Linear(self.project, classes),
+            }
+        )
