@@ -69,7 +69,7 @@ class Ask:
 
     def __call__(self, part: Part, clients: Iterable[int], question: Question) -> list[Tree]:
         """The answers of these clients, in this order; the model went down to each, and its answer came up."""
-        net, pool, answers = self.job.judging_net, self._pool(), []
+        net, pool, answers = self.net, self._pool(), []
         device = next(iter(self.model.values())).device
         for client in clients:
             places = torch.from_numpy(self.federation.samples(int(client)))
@@ -78,6 +78,11 @@ class Ask:
         self.costs.down[f"model for {part.name}"] += len(answers) * self.costs.model
         self.costs.up[f"{part.name} answers"] += sum(nbytes(answer) for answer in answers)
         return answers
+
+    @property
+    def net(self) -> Net:
+        """The net that judges in this run."""
+        return self.job.judging_net
 
     def _pool(self) -> Pool:
         """The samples where they are: only what a question looks at is moved to the model's device."""

@@ -73,12 +73,17 @@ class Net:
         here.held = buffers | context(self.training, seed, weight)
         return here
 
-    def again(self, weight: Tensor) -> Net:
-        """This net for one more pass in the same step, over other rows: masks of their own, and their weights."""
+    def again(self, weight: Tensor, remember: bool = True) -> Net:
+        """This net for one more pass in the same step, over other rows: masks of their own, and their weights.
+
+        Unless it is to ``remember`` them, these rows leave no trace in the running statistics.
+        """
         seeds, weights = self.training.fed
         here = copy.copy(self)
         other = {k: self.held[k] ^ ANOTHER for k in seeds if k in self.held}
         here.held = self.held | other | {k: weight for k in weights if k in self.held}
+        if not remember:
+            here.held |= {k: self.held[k].clone() for k in self.buffers if k in self.held}
         return here
 
     def grow(self, heads: Tree) -> None:

@@ -291,6 +291,11 @@ class Objective(Part):
     slot: ClassVar[str] = "objective"
     wants_features: ClassVar[bool] = False
 
+    @property
+    def needs_models(self) -> bool:
+        """Whether ``absorb`` or ``renew`` looks at single clients' models, so that no engine may only sum them."""
+        return False
+
     def __init_subclass__(cls) -> None:
         if callable(vars(cls).get("share")):
             raise TypeError(

@@ -159,7 +159,7 @@ def classifier(params: Tree, net: Net, features: Tensor) -> list[str]:
 
 def moments(features: Tensor, labels: Tensor, covariance: str = "full") -> Tree:
     """What a client answers: of each class it holds, how many, their mean, and the upper half of their covariance."""
-    classes, counts = labels.unique(return_counts=True)
+    classes, counts = torch.unique(labels, return_counts=True)
     means, spreads = [], []
     for c, n in zip(classes, counts.tolist(), strict=True):
         own = features[labels == c].to(torch.float64)
@@ -240,6 +240,7 @@ def _root(covariance: Tensor) -> Tensor:
     identity = torch.eye(len(covariance), dtype=covariance.dtype, device=covariance.device)
     trifle = 1e-9
     while True:
+        root: Tensor
         root, failed = torch.linalg.cholesky_ex(covariance + trifle * size * identity)
         if not int(failed):
             return root

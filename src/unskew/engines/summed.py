@@ -62,6 +62,7 @@ class Summed(Update):
 def only_sum(job: Job, leg: Leg) -> bool:
     """Whether a leg's models are asked for as a sum alone, and are large enough for that to matter."""
     rows_needed = job.faults.late or job.faults.nan or job.batch_norm != "average"
+    rows_needed = rows_needed or any(o.needs_models for o in job.method.objective)
     linear = job.method.aggregate.linear and leg.summable and not rows_needed
     return linear and len(leg.clients) * nbytes(leg.start) > LARGE
 
