@@ -96,6 +96,15 @@ def about(name: str) -> dict[str, Any]:
     }
 
 
+def _short(signature: str, width: int = 40) -> str:
+    """A signature that leaves room for what is said of it: its first parameters, where it has many."""
+    if len(signature) <= width:
+        return signature
+    name, _, rest = signature.partition("(")
+    first, comma, _ = rest[: width - len(name) - 4].rpartition(",")
+    return f"{name}({first}{comma + ' ' if comma else ''}…)"
+
+
 def _list(console: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
@@ -113,7 +122,7 @@ def _list(console: Any) -> None:
         table.add_column()
         for cls in held:
             sent = f"\n[yellow]discloses {', '.join(cls.discloses)}[/]" if cls.discloses else ""
-            table.add_row(signature(cls), escape(summary(cls)) + sent)
+            table.add_row(_short(signature(cls)), escape(summary(cls)) + sent)
         console.print(table if held else "  [dim]none in this version[/]")
     console.print("[bold]presets[/]")
     presets = Table(show_header=False, box=None, padding=(0, 2, 0, 2))
