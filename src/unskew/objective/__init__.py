@@ -3,6 +3,7 @@
 from unskew.objective.fedbr import FedBR as FedBR
 from unskew.objective.feddecorr import FedDecorr as FedDecorr
 from unskew.objective.feddyn import FedDyn as FedDyn
+from unskew.objective.fedgen import FedGen as FedGen
 from unskew.objective.fedlc import FedLC as FedLC
 from unskew.objective.fedmix import FedMix as FedMix
 from unskew.objective.fedntd import FedNTD as FedNTD
