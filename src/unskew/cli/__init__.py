@@ -74,7 +74,8 @@ def _escaped(error: object) -> str:
     return str(error).replace("[", r"\[")
 
 
-from unskew.cli import bench as _bench  # noqa: E402, F401  each module registers its own command
+from unskew.cli import attack as _attack  # noqa: E402, F401  each module registers its own command
+from unskew.cli import bench as _bench  # noqa: E402, F401
 from unskew.cli import datasets as _datasets  # noqa: E402, F401
 from unskew.cli import demo as _demo  # noqa: E402, F401
 from unskew.cli import diagnose as _diagnose  # noqa: E402, F401

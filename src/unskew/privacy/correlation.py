@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from unskew.data.dataset import Dataset
+from unskew.distance_correlation import distance_correlation
 from unskew.engines.site import tensor_of
 from unskew.net import Net
 from unskew.privacy.views import View
@@ -16,18 +17,6 @@ from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
 BATCHES = 10
-
-
-def distance_correlation(x: Tensor, f: Tensor) -> Tensor:
-    """c of a batch, eq. 8: the square of what statistics packages call distance correlation."""
-    a, b = (_centred(torch.cdist(v.double().flatten(1), v.double().flatten(1))) for v in (x, f))
-    scale = torch.sqrt((a * a).mean() * (b * b).mean())
-    return torch.where(scale > 0, (a * b).mean() / scale.clamp_min(1e-30), torch.zeros_like(scale))
-
-
-def _centred(distances: Tensor) -> Tensor:
-    rows, columns = distances.mean(0, keepdim=True), distances.mean(1, keepdim=True)
-    return distances - rows - columns + distances.mean()
 
 
 def taken(dataset: Dataset, places: Ids, device: str, dtype: torch.dtype, test: bool = False) -> Tensor:
@@ -64,7 +53,9 @@ def correlation(net: Net, model: Tree, view: View, batches: Sequence[Tensor]) ->
     average, c is taken with one of the samples behind it.
     """
     with torch.inference_mode():
-        found = [float(distance_correlation(x[:, 0], view.show(net, model, x))) for x in batches]
+        found = [
+            float(distance_correlation(x[:, 0].double(), view.show(net, model, x).double())) for x in batches
+        ]
     return {"mean": float(np.mean(found)), "sd": float(np.std(found))}
 
 

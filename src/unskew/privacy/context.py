@@ -1,0 +1,186 @@
+"""The context identification attack: does what is shared still tell whose camera took it? (FLea, section 4.4)
+
+A client's context is played by a coloured square in its images, as of a broken sensor. A binary attacker learns,
+from examples with and without it, to see the square in what is shared; the more examples it needs, the better the
+context is hidden. An average of several samples of one client holds the square as every one of them does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unskew.errors import InputError
+from unskew.privacy.attackers import detector, made
+from unskew.privacy.subject import Subject
+from unskew.privacy.views import View
+from unskew.seeds import generator
+from unskew.types import Ids, Tree
+
+COLOURS = {
+    "red": (1.0, 0.0, 0.0),
+    "green": (0.0, 1.0, 0.0),
+    "blue": (0.0, 0.0, 1.0),
+    "white": (1.0, 1.0, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Context:
+    """The square, and how the attacker learns to see it. The paper gives neither size, colour nor classifier.
+
+    square: its side, as a share of the image's shorter side; it lies in the upper left corner, one side from it.
+    colour: red, green, blue or white; in samples without three channels, the largest value.
+    sizes: numbers of examples (things that are shared, half of them marked) that the attacker learns from.
+    repeats: independent draws of them; the accuracy is the mean.
+    steps, batch, lr: of Adam.
+    test: how many fresh ones it is judged on.
+    """
+
+    square: float = 0.125
+    colour: str = "red"
+    sizes: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
+    repeats: int = 3
+    steps: int = 600
+    batch: int = 64
+    lr: float = 0.001
+    test: int = 1000
+
+    def __post_init__(self) -> None:
+        if self.colour not in COLOURS:
+            raise InputError(f"colour of the square is {', '.join(COLOURS)}, not {self.colour!r}")
+        if not 0 < self.square <= 0.5:
+            raise InputError(
+                f"square is a share of the image's side, above 0 and at most 0.5, not {self.square}"
+            )
+        if not self.sizes or min(self.sizes) < 2:
+            raise InputError("the attacker needs at least 2 examples, one of each kind, to learn from")
+
+    @property
+    def work(self) -> int:
+        """Steps of all attackers together."""
+        return self.steps * self.repeats * len(self.sizes)
+
+    def marked(self, subject: Subject, groups: Tensor, which: Tensor) -> Tensor:
+        """Normalised groups with the square in every sample of those that ``which`` names."""
+        side, top, left = self.place(tuple(groups.shape[2:]))
+        low, high = subject.range
+        values = torch.tensor(COLOURS[self.colour]) if groups.shape[2] == 3 else torch.ones(groups.shape[2])
+        data = subject.dataset
+        mean, std = (torch.as_tensor(v).to(groups).expand(groups.shape[2]) for v in (data.mean, data.std))
+        painted = ((low + (high - low) * values.to(groups)) - mean) / std
+        found = groups.clone()
+        region = found[:, :, :, top : top + side, left : left + side]
+        region[which] = painted.reshape(1, 1, -1, 1, 1).expand_as(region[which])
+        return found
+
+    def place(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
+        """Side, top and left of the square in samples of this shape."""
+        if len(shape) != 3:
+            raise InputError(
+                f"a square can be painted into samples of three axes, not of shape {'x'.join(map(str, shape))}"
+            )
+        side = max(1, round(self.square * min(shape[1:])))
+        return side, min(side, shape[1] - side), min(side, shape[2] - side)
+
+
+def identify(
+    subject: Subject,
+    model: Tree,
+    view: View,
+    how: Context | None = None,
+    *,
+    seed: int = 0,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> dict[str, Any]:
+    """How well attackers who learn from ever more examples tell whether the square is behind what is shared."""
+    how = how or Context()
+    how.place(subject.dataset.shape)
+    began = time.perf_counter()
+    data = subject.dataset
+    tests = _groups(how.test, len(data.y_test), view, seed, "test")
+    seen_at_test, answers = _seen(subject, model, view, how, tests, test=True)
+    points: list[dict[str, Any]] = []
+    for size in how.sizes:
+        hits = []
+        for repeat in range(how.repeats):
+            rng_words = ("context", size, repeat)
+            places = _groups(size, len(data), view, seed, *rng_words)
+            seen, labels = _seen(subject, model, view, how, places)
+            like = seen[:512].cpu()
+            attacker = made(lambda like=like: detector(like), seed, *rng_words).to(subject.device)  # type: ignore[misc]
+            _fit(attacker, seen, labels, how, seed, rng_words, advance)
+            hits.append(_accuracy(attacker, seen_at_test, answers))
+        points.append(
+            {"samples": size, "accuracy": float(np.mean(hits)), "sd": float(np.std(hits)), "runs": hits}
+        )
+    return {
+        "view": str(view),
+        "points": points,
+        "samples_for_90": next((p["samples"] for p in points if p["accuracy"] >= 0.9), None),
+        "square": how.place(data.shape)[0],
+        "colour": how.colour,
+        "test_samples": len(answers),
+        "wall_s": round(time.perf_counter() - began, 2),
+    }
+
+
+def _groups(count: int, pool: int, view: View, seed: int, *words: int | str) -> Ids:
+    rng = generator(seed, "context", *words)
+    return (
+        rng.integers(0, pool, (count, view.group))
+        if count * view.group > pool
+        else (rng.permutation(pool)[: count * view.group].reshape(count, view.group))
+    )
+
+
+def _seen(
+    subject: Subject, model: Tree, view: View, how: Context, places: Ids, test: bool = False
+) -> tuple[Tensor, Tensor]:
+    """What is shared of these groups, every second one marked, and which were."""
+    which = torch.arange(len(places)) % 2 == 1
+    pieces = []
+    with torch.no_grad():
+        for start in range(0, len(places), 250):
+            part = slice(start, start + 250)
+            groups = subject.groups(places[part], test)
+            marked = how.marked(subject, groups, which[part].to(groups.device))
+            pieces.append(view.show(subject.net, model, marked).float())
+    return torch.cat(pieces), which.to(subject.device).float()
+
+
+def _fit(
+    attacker: torch.nn.Module,
+    seen: Tensor,
+    labels: Tensor,
+    how: Context,
+    seed: int,
+    words: tuple[int | str, ...],
+    advance: Callable[[int], None],
+) -> None:
+    rule = torch.optim.Adam(attacker.parameters(), how.lr)
+    size = min(how.batch, len(labels))
+    per_pass = max(1, len(labels) // size)
+    order = np.zeros(0, np.int64)
+    for step in range(how.steps):
+        if step % per_pass == 0:
+            order = generator(seed, "context", "order", *words, step).permutation(len(labels))
+        at = torch.from_numpy(order[step % per_pass * size :][:size]).to(seen.device)
+        loss = F.binary_cross_entropy_with_logits(attacker(seen[at]).squeeze(1), labels[at])
+        rule.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        rule.step()
+    advance(how.steps)
+
+
+def _accuracy(attacker: torch.nn.Module, seen: Tensor, labels: Tensor) -> float:
+    with torch.no_grad():
+        guesses = torch.cat([attacker(seen[at : at + 500]).squeeze(1) for at in range(0, len(seen), 500)]) > 0
+    return float((guesses == (labels > 0.5)).double().mean())

@@ -1,0 +1,66 @@
+"""What attacks found, in words: for the terminal, the attack's page and a report's disclosure page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from unskew.privacy.quality import nearly
+
+
+def findings(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(attack, sentence) for everything that a record holds."""
+    if "exposure" in record:
+        yield "exposure", _exposure(record["exposure"])
+    for told in (record.get("correlation") or {}).get("models", []):
+        yield (
+            "correlation",
+            f"c = {told['mean']:.2f} (± {told['sd']:.2f} over batches) of {told['view']} after round {told['round']}",
+        )
+    for told in (record.get("reconstruction") or {}).get("results", []):
+        yield "reconstruction", _reconstruction(told)
+    for told in (record.get("context") or {}).get("results", []):
+        yield "context", _context(told)
+    if "inversion" in record:
+        yield from (("inversion", sentence) for sentence in _inversion(record["inversion"]))
+
+
+def _exposure(told: dict[str, Any]) -> str:
+    if not told["shares"]:
+        return "nobody was given anybody's data"
+    last = told["epsilon"][-1]
+    return f"eps = {last:.1%} of all pairs of {told['clients']:,} clients after round {told['rounds'][-1]}"
+
+
+def _reconstruction(told: dict[str, Any]) -> str:
+    if told["epochs"] == 0:
+        return f"{told['view']}: nothing to attack, the sample itself is shared"
+    share = told["mse"] / max(told["blind"]["mse"], 1e-12)
+    return (
+        f"{told['view']} after round {told['round']}: MSE {told['mse']:.4f}, PSNR {nearly(told['psnr'])}, "
+        f"SSIM {told['ssim']:.2f} on unseen samples; {share:.0%} of the error of the mean sample "
+        f"(MSE {told['blind']['mse']:.4f})"
+    )
+
+
+def _context(told: dict[str, Any]) -> str:
+    first, last = told["points"][0], told["points"][-1]
+    reach = told["samples_for_90"]
+    said = f"90% accuracy from {reach:,} examples" if reach else "90% accuracy was not reached"
+    return (
+        f"{told['view']} after round {told['round']}: {said} ({first['accuracy']:.0%} from {first['samples']:,}, "
+        f"{last['accuracy']:.0%} from {last['samples']:,})"
+    )
+
+
+def _inversion(told: dict[str, Any]) -> Iterator[str]:
+    one, whole, blind = told["one_step_one_sample"], told["whole_visit"], told["blind"]
+    yield (
+        f"one step on one sample: PSNR {nearly(one['psnr'])} (best {nearly(one['best_psnr'])}), SSIM {one['ssim']:.2f} "
+        f"over {one['clients']} clients, {one['labels_found']:.0%} of labels read; the mean sample gives "
+        f"{nearly(blind['psnr'])}, {blind['ssim']:.2f}"
+    )
+    yield (
+        f"a whole visit on {whole['samples']} samples: PSNR {nearly(whole['psnr'])}, SSIM {whole['ssim']:.2f} for "
+        f"{whole['searched']} of them, {whole['labels_found']:.0%} of labels read"
+    )

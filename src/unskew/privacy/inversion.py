@@ -1,0 +1,314 @@
+"""Gradient inversion: samples that would have made the same update, found by gradient descent on the samples.
+
+``cosine`` is Geiping et al. (NeurIPS 2020): the angle between the update and the dummy's gradient, with total
+variation, by Adam on the signs. ``dlg`` is Zhu et al. (NeurIPS 2019): squared distance by L-BFGS, labels found along
+the way. Both look at what every method sends, a model update, so that sharing "nothing but updates" is judged too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from unskew.data.federation import Federation
+from unskew.engines.choose import choose
+from unskew.errors import InputError
+from unskew.net import Net
+from unskew.privacy.quality import judged, matched
+from unskew.privacy.subject import Subject
+from unskew.seeds import generator
+from unskew.types import Ids, Leg, Tree
+
+
+@dataclass(frozen=True)
+class Inversion:
+    """How the attacker searches.
+
+    rule: ``cosine`` or ``dlg``.
+    steps, lr: of the search; the rate falls tenfold after 3/8, 5/8 and 7/8 of the steps, as in Geiping et al.
+    smooth: the weight of total variation, of ``cosine``.
+    images: how many clients are attacked that take one step on one sample, the easiest prey there is.
+    most: of a client's own training at most this many samples are searched for.
+    """
+
+    rule: Literal["cosine", "dlg"] = "cosine"
+    steps: int = 1000
+    lr: float = 0.1
+    smooth: float = 1e-3
+    images: int = 4
+    most: int = 16
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "images", "most"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} of the inversion must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def work(self) -> int:
+        return self.steps * (self.images + 1)
+
+
+@dataclass
+class Inverted:
+    """What was found in updates: numbers, and pairs to look at."""
+
+    record: dict[str, Any]
+    originals: Tensor
+    found: Tensor
+
+
+def invert(
+    subject: Subject,
+    how: Inversion | None = None,
+    *,
+    seed: int = 0,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> Inverted:
+    """Attack updates of the run's own method at its last model: one step on one sample, and a whole visit.
+
+    The clients train for real, with every part of the method, on the run's engine; the attacker has the model they
+    started from and their update. Labels it reads off the update itself.
+    """
+    how = how or Inversion()
+    began = time.perf_counter()
+    federation = subject.setup.job.federation
+    holders = np.flatnonzero(federation.sizes > 0)
+    rng = generator(seed, "inversion", "clients")
+    chosen = rng.choice(holders, min(how.images, len(holders)), replace=False)
+    singles = [_attack(subject, int(c), how, seed, advance, alone=True) for c in chosen]
+    smallest = int(holders[np.argmin(federation.sizes[holders])])
+    whole = _attack(subject, smallest, how, seed, advance, alone=False)
+    originals, found = (torch.cat([s[k] for s in singles]) for k in ("originals", "found"))
+    local = subject.setup.job.local
+    record = {
+        "rule": how.rule,
+        "steps": how.steps,
+        "one_step_one_sample": judged(found, originals)
+        | {
+            "clients": len(singles),
+            "labels_found": float(np.mean([s["labels_found"] for s in singles])),
+            "best_psnr": max(s["quality"]["psnr"] for s in singles),
+        },
+        "whole_visit": whole["quality"]
+        | {
+            "client": smallest,
+            "samples": int(federation.sizes[smallest]),
+            "searched": len(whole["originals"]),
+            "batch": local.batch,
+            "epochs": local.epochs,
+            "labels_found": whole["labels_found"],
+        },
+        "blind": _blind(subject, originals),
+        "wall_s": round(time.perf_counter() - began, 2),
+    }
+    return Inverted(record, torch.cat([originals, whole["originals"]]), torch.cat([found, whole["found"]]))
+
+
+def _attack(
+    subject: Subject, client: int, how: Inversion, seed: int, advance: Callable[[int], None], *, alone: bool
+) -> dict[str, Any]:
+    """One client's update and what comes out of it."""
+    base, gradient, held = observed(subject, client, alone)
+    searched = held[: how.most]
+    labels = torch.from_numpy(subject.dataset.y[searched]).to(subject.device)
+    guessed = read_labels(subject, base, gradient, len(searched))
+    right = _overlap(guessed, labels)
+    x = search(
+        subject,
+        base,
+        gradient,
+        guessed,
+        how,
+        generator(seed, "inversion", "start", client, int(alone)),
+        advance,
+    )
+    originals = subject.unit(subject.groups(searched)).float().cpu()
+    found = subject.unit(x).float().cpu()
+    found = found[torch.from_numpy(matched(found, originals))]
+    return {
+        "originals": originals,
+        "found": found,
+        "labels_found": right,
+        "quality": judged(found, originals),
+    }
+
+
+def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Ids]:
+    """(the model a client started from, the mean gradient that its update tells, the samples it trained on).
+
+    ``alone``: one step of the client's method on its first sample only.
+    """
+    job, state = subject.setup.job, subject.state()
+    federation = job.federation
+    held = federation.samples(client)
+    if alone:
+        held = held[:1]
+        offsets = (np.arange(federation.clients + 1) > client).astype(np.int64)
+        federation = Federation(federation.dataset, held, offsets)
+        job = replace(job, local=replace(job.local, epochs=None, steps=1), federation=federation)
+    job = replace(job, engine=choose(subject.spec, torch.device(subject.device), 0.0))
+    shared = {o.name: o.hand_out(state.server[o.name], state.round) for o in job.method.objective}
+    leg = Leg(np.array([client], np.int64), state.params)
+    try:
+        update = job.engine.visit(
+            job, leg, np.zeros(1, np.int64), federation, shared, state.clients, state.round
+        )
+    finally:
+        job.engine.close()
+    work = float(update.work[0])
+    moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
+    return state.params, {k: -v / work for k, v in moved.items()}, held
+
+
+def read_labels(subject: Subject, base: Tree, gradient: Tree, count: int) -> Tensor:
+    """The labels of ``count`` samples, off the gradient of the classifier's bias, in order.
+
+    Of a mean cross-entropy that gradient is mean(p) - mean(y) (iDLG, Zhao et al. 2020, for one sample): with the
+    model's usual predictions for p, the shares of labels follow. A model without such a bias gives no labels, and
+    then they are guessed evenly.
+    """
+    classes = subject.dataset.classes
+    bias = [k for k in gradient if gradient[k].shape == (classes,)]
+    if not bias:
+        return torch.arange(count, device=subject.device) % classes
+    public = subject.groups(np.arange(min(200, len(subject.dataset.y_test))), test=True)
+    with torch.no_grad():
+        usual = subject.net.judge(base, public).softmax(1).mean(0)
+    shares = (usual - gradient[bias[-1]]).clamp_min(0) if count > 1 else -gradient[bias[-1]]
+    if count == 1:
+        return shares.argmax().reshape(1)
+    wanted = shares / shares.sum().clamp_min(1e-12) * count
+    held = wanted.floor()
+    rest = (wanted - held).argsort(descending=True)[: count - int(held.sum())]
+    held[rest] += 1
+    return torch.repeat_interleave(torch.arange(classes, device=subject.device), held.long())[:count]
+
+
+def _overlap(guessed: Tensor, labels: Tensor) -> float:
+    """The share of labels that were found, whatever their order."""
+    size = int(max(guessed.max(), labels.max())) + 1
+    a, b = (torch.bincount(v, minlength=size) for v in (guessed, labels))
+    return float(torch.minimum(a, b).sum()) / max(1, len(labels))
+
+
+def search(
+    subject: Subject,
+    base: Tree,
+    gradient: Tree,
+    labels: Tensor,
+    how: Inversion,
+    rng: np.random.Generator,
+    advance: Callable[[int], None] = lambda steps: None,
+) -> Tensor:
+    """Normalised samples whose gradient at ``base`` is like the one observed."""
+    net = subject.setup.job.net
+    shape = (len(labels), *subject.dataset.shape)
+    start = torch.from_numpy(rng.standard_normal(shape)).to(subject.device, subject.dtype)
+    low, high = _box(subject, start)
+    x = start.clamp(low, high).requires_grad_()
+    if how.rule == "dlg":
+        return _dlg(net, base, gradient, labels, subject.dataset.classes, x, how, rng, advance)
+    rule = torch.optim.Adam([x], how.lr)
+    falls = torch.optim.lr_scheduler.MultiStepLR(rule, [how.steps * k // 8 for k in (3, 5, 7)], 0.1)
+    best, least = x.detach().clone(), math.inf
+    for _ in range(how.steps):
+        apart = _angle(gradient_of(net, base, x, labels), gradient)
+        (found,) = torch.autograd.grad(apart + how.smooth * _variation(x), x)
+        if float(apart.detach()) < least:
+            best, least = x.detach().clone(), float(apart.detach())
+        x.grad = found.sign()
+        rule.step()
+        falls.step()
+        with torch.no_grad():
+            x.clamp_(low, high)
+        advance(1)
+    return best
+
+
+def _dlg(
+    net: Net,
+    base: Tree,
+    gradient: Tree,
+    labels: Tensor,
+    classes: int,
+    x: Tensor,
+    how: Inversion,
+    rng: np.random.Generator,
+    advance: Callable[[int], None],
+) -> Tensor:
+    """Squared distance of gradients by L-BFGS, over samples and soft labels at once."""
+    soft = torch.from_numpy(rng.standard_normal((len(labels), classes))).to(x).requires_grad_()
+    rule = torch.optim.LBFGS([x, soft], lr=1.0, max_iter=20, history_size=100)
+    best, least = x.detach().clone(), math.inf
+
+    def closure() -> Tensor:
+        nonlocal best, least
+        rule.zero_grad()
+        mine = gradient_of(net, base, x, soft.softmax(1))
+        apart = sum(((mine[k] - gradient[k]) ** 2).sum() for k in gradient)
+        assert isinstance(apart, Tensor)
+        if float(apart.detach()) < least:
+            best, least = x.detach().clone(), float(apart.detach())
+        apart.backward()  # type: ignore[no-untyped-call]
+        return apart
+
+    for _ in range(-(-how.steps // 20)):
+        rule.step(closure)  # type: ignore[no-untyped-call]
+        advance(20)
+        if not math.isfinite(least) or least < 1e-9:
+            break
+    return best
+
+
+def gradient_of(net: Net, base: Tree, x: Tensor, target: Tensor) -> Tree:
+    """The gradient of a client's task loss at ``base`` on these samples, differentiable in the samples."""
+    params = {k: base[k].detach().clone().requires_grad_() for k in net.trainable}
+    buffers = {k: base[k].detach().clone() for k in net.buffers}
+    seed = torch.zeros((), dtype=torch.int64, device=x.device) if net.draws_masks else None
+    loss = F.cross_entropy(net.bound(buffers, seed)(params, x), target)
+    found = torch.autograd.grad(loss, list(params.values()), create_graph=True, allow_unused=True)
+    return {
+        k: torch.zeros_like(p) if g is None else g for (k, p), g in zip(params.items(), found, strict=True)
+    }
+
+
+def _angle(mine: Tree, observed: Tree) -> Tensor:
+    """1 - cosine between two gradients, over all parameters at once."""
+    dot = sum((mine[k] * observed[k]).sum() for k in observed)
+    a = sum(mine[k].square().sum() for k in observed)
+    b = sum(observed[k].square().sum() for k in observed)
+    assert isinstance(dot, Tensor)
+    assert isinstance(a, Tensor)
+    assert isinstance(b, Tensor)
+    return 1 - dot / (a.sqrt() * b.sqrt()).clamp_min(1e-20)
+
+
+def _variation(x: Tensor) -> Tensor:
+    """Total variation: the mean step between neighbours along the last two axes."""
+    axes = [a for a in (-1, -2) if x.dim() > -a + 1]
+    steps = [x.diff(dim=a).abs().mean() for a in axes if x.shape[a] > 1]
+    return torch.stack(steps).sum() if steps else x.new_zeros(())
+
+
+def _box(subject: Subject, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The least and the largest normalised value of each channel."""
+    data, (low, high) = subject.dataset, subject.range
+    mean, std = (
+        torch.as_tensor(v).to(like).reshape(-1, *[1] * (like.dim() - 2)) for v in (data.mean, data.std)
+    )
+    return (low - mean) / std, (high - mean) / std
+
+
+def _blind(subject: Subject, originals: Tensor) -> dict[str, float]:
+    """The mean of the pool's samples, held against every original: what knowing nothing gives."""
+    some = generator(0, "inversion", "blind").permutation(len(subject.dataset))[:1000]
+    mean = subject.unit(subject.groups(some)).float().mean(0, keepdim=True).cpu()
+    return judged(mean.expand_as(originals), originals)

@@ -1,0 +1,173 @@
+"""Draws an attack: PNGs beside its numbers, and one HTML page of them all."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unskew.errors import InputError
+from unskew.privacy.findings import findings
+from unskew.privacy.laboratory import FOLDER, read
+from unskew.privacy.pictures import (
+    Picture,
+    Series,
+    context_chart,
+    correlation_chart,
+    exposure_chart,
+    grid,
+    reconstruction_chart,
+)
+from unskew.report.drawing import save_chart
+from unskew.report.page import Block, Figure, Heading, Paragraph, Table, save_page
+from unskew.report.theme import themed
+from unskew.state import write_atomically
+
+
+@dataclass(frozen=True)
+class Image:
+    """A PNG inside the page."""
+
+    png: bytes
+    caption: str
+    alt: str
+
+    def html(self, at: int) -> str:
+        data = base64.b64encode(self.png).decode()
+        return (
+            f'<figure><img alt="{html.escape(self.alt)}" src="data:image/png;base64,{data}" style="max-width:100%">'
+            f"<figcaption>{html.escape(self.caption)}</figcaption></figure>"
+        )
+
+
+def draw(folder: Path) -> Path:
+    """Draw what ``folder``, the attack's, holds; returns the page."""
+    record = read(folder.parent)
+    if record is None:
+        raise InputError(f"{folder.parent} was not attacked yet; write `unskew attack {folder.parent}`")
+    for name, chart in charts(record):
+        save_chart(chart, folder / f"{name}.png", name)
+    for name, png, _ in grids(folder.parent, record):
+        write_atomically(folder / f"{name}.png", png)
+    place = folder / "attack.html"
+    title = f"What {record['method']} gives away"
+    about = f"{record['dataset']} · models of round {', '.join(map(str, record['rounds']))} · seed {record['seed']}"
+    save_page(place, title, list(_blocks(folder.parent, record)), about)
+    return place
+
+
+def _blocks(run: Path, record: dict[str, Any]) -> Iterator[Block]:
+    declared = "; ".join(record["discloses"]) or "nothing"
+    yield Paragraph(f"Beyond model updates a client discloses: {declared}.")
+    yield Table(["attack", "what it found"], [list(pair) for pair in findings(record)])
+    for name, chart in charts(record):
+        yield Heading(name.capitalize())
+        yield Figure(themed(chart), CAPTIONS[name], alt=name)
+    for name, png, caption in grids(run, record):
+        yield Heading(GRIDS[name])
+        yield Image(png, caption, GRIDS[name])
+    yield Paragraph(f"All attacks together took {record['wall_s']:,.0f} s.", quiet=True)
+
+
+CAPTIONS = {
+    "exposure": "The share of ordered pairs of clients of which one was given something of the other's data.",
+    "correlation": "Distance correlation (FLea, eq. 8) of what is shared with the samples behind it.",
+    "reconstruction": "Mean squared error on the attacker's own samples while its decoder learns; values from 0 to 1.",
+    "context": "How well a detector tells marked clients from others; bands are one standard deviation.",
+}
+GRIDS = {"reconstructions": "Originals and reconstructions", "inversions": "Out of model updates"}
+
+
+def charts(record: dict[str, Any]) -> Iterator[tuple[str, Picture]]:
+    """(name, chart) of every section that has one."""
+    told = record.get("exposure") or {}
+    if told.get("shares"):
+        yield "exposure", exposure_chart([Series(record["method"], told["rounds"], told["epsilon"])])
+    over = (record.get("correlation") or {}).get("over_rounds") or {}
+    if over:
+        yield (
+            "correlation",
+            correlation_chart(
+                [Series(f"{part}: {record['views'][part]}", t["rounds"], t["c"]) for part, t in over.items()]
+            ),
+        )
+    curves = reconstruction_series(record)
+    if curves:
+        blind = record["reconstruction"]["results"][0]["blind"]["mse"]
+        yield "reconstruction", reconstruction_chart(curves, blind)
+    detected = context_series(record)
+    if detected:
+        yield "context", context_chart(detected)
+
+
+def reconstruction_series(record: dict[str, Any], *, named: str = "") -> list[Series]:
+    return [
+        Series(
+            named + label(record, told),
+            [p["epoch"] for p in told["curve"]],
+            [p["train_mse"] for p in told["curve"]],
+        )
+        for told in (record.get("reconstruction") or {}).get("results", [])
+        if told["curve"]
+    ]
+
+
+def context_series(record: dict[str, Any], *, named: str = "") -> list[Series]:
+    return [
+        Series(
+            named + label(record, told),
+            [p["samples"] for p in told["points"]],
+            [p["accuracy"] for p in told["points"]],
+            [p["sd"] for p in told["points"]],
+        )
+        for told in (record.get("context") or {}).get("results", [])
+    ]
+
+
+def label(record: dict[str, Any], told: dict[str, Any]) -> str:
+    """A model's name in a legend: what is seen of it, when, and at which c."""
+    c = next(
+        (
+            f", c = {m['mean']:.2f}"
+            for m in (record.get("correlation") or {}).get("models", [])
+            if m["part"] == told["part"] and m["round"] == told["round"]
+        ),
+        "",
+    )
+    return f"{told['view']}, round {told['round']}{c}"
+
+
+def grids(run: Path, record: dict[str, Any]) -> Iterator[tuple[str, bytes, str]]:
+    """(name, PNG, caption) of every picture of samples."""
+    place = run / FOLDER / "pictures.npz"
+    if not place.is_file():
+        return
+    with np.load(place) as file:
+        held = {k: file[k] for k in file.files}
+    rows = [
+        (f"round {told['round']}, {told['view']}", held[key])
+        for told in (record.get("reconstruction") or {}).get("results", [])
+        if (key := f"reconstruction {told['view']} round {told['round']}") in held and told["curve"]
+    ]
+    if rows:
+        yield (
+            "reconstructions",
+            grid([("original", held["originals"]), *rows]),
+            "Test samples that no attacker has seen.",
+        )
+    if "inversion" in record and "inversion originals" in held:
+        told = record["inversion"]
+        alone = told["one_step_one_sample"]["clients"]
+        split = np.split(held["inversion originals"], [alone]), np.split(held["inversion found"], [alone])
+        names = (("one step, original", "one step, found"), ("a visit, original", "a visit, found"))
+        pairs = [(names[k][j], split[j][k][:10]) for k in (0, 1) for j in (0, 1)]
+        yield (
+            "inversions",
+            grid(pairs),
+            f"Samples that explain the update, after {told['steps']:,} steps of {told['rule']}.",
+        )

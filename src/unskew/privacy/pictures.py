@@ -1,0 +1,140 @@
+"""Pictures of what attacks found: four kinds of curves, and grids of originals and reconstructions."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from unskew.report.results.look import DASHES, LINES
+from unskew.report.theme import INK, MUTED
+
+Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
+HEIGHT, WIDE = 230, 330
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a chart; ``spread`` is how far values reach to either side."""
+
+    label: str
+    x: Sequence[float]
+    y: Sequence[float]
+    spread: Sequence[float] = ()
+
+
+def exposure_chart(lines: Sequence[Series], title: str = "Feature exposure", **size: int) -> Picture:
+    """eps over rounds: the share of pairs of clients of which one was given the other's."""
+    y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="exposure ε", format="%", tickCount=5, domain=False)
+    return _lines(lines, title, alt.X("x:Q").axis(title="round", grid=False), y, None, **size)
+
+
+def correlation_chart(lines: Sequence[Series], title: str = "Correlation", **size: int) -> Picture:
+    """c over rounds."""
+    y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="distance correlation c", tickCount=5, domain=False)
+    return _lines(lines, title, alt.X("x:Q").axis(title="round", grid=False), y, None, **size)
+
+
+def reconstruction_chart(
+    lines: Sequence[Series], blind: float | None = None, title: str = "Reconstruction error", **size: int
+) -> Picture:
+    """The decoder's error over its training; the dashed line is what knowing nothing gives."""
+    y = alt.Y("y:Q").scale(zero=True).axis(title="MSE", tickCount=5, domain=False)
+    rule = None if blind is None else (blind, "the mean image")
+    return _lines(lines, title, alt.X("x:Q").axis(title="epoch of the attacker", grid=False), y, rule, **size)
+
+
+def context_chart(lines: Sequence[Series], title: str = "Context detection", **size: int) -> Picture:
+    """The attacker's accuracy against how many examples it learnt from; 50% is chance."""
+    x = (
+        alt.X("x:Q")
+        .scale(type="log")
+        .axis(title="examples the attacker learns from", grid=False, format="~s")
+    )
+    y = alt.Y("y:Q").scale(domain=[0.4, 1]).axis(title="accuracy", format="%", tickCount=6, domain=False)
+    return _lines(lines, title, x, y, (0.5, "chance"), **size)
+
+
+def _lines(
+    lines: Sequence[Series],
+    title: str,
+    x: alt.X,
+    y: alt.Y,
+    rule: tuple[float, str] | None = None,
+    *,
+    width: int = WIDE,
+    height: int = HEIGHT,
+) -> Picture:
+    values = [
+        {"label": s.label, "x": a, "y": b, "low": b - d, "high": b + d}
+        for s in lines
+        for a, b, d in zip(s.x, s.y, s.spread or [0.0] * len(s.x), strict=True)
+    ]
+    labels = [s.label for s in lines]
+    colour = (
+        alt.Color("label:N")
+        .scale(domain=labels, range=[LINES[at % len(LINES)] for at in range(len(labels))])
+        .legend(
+            title=None,
+            orient="bottom",
+            columns=1 if max(map(len, labels), default=0) > 22 else 2,
+            labelLimit=330,
+        )
+    )
+    dash = (
+        alt.StrokeDash("label:N")
+        .scale(domain=labels, range=[DASHES[at // len(LINES) % len(DASHES)] for at in range(len(labels))])
+        .legend(None)
+    )
+    base = alt.Chart(alt.InlineData(values=values)).encode(x=x, color=colour)
+    layers = []
+    if any(s.spread for s in lines):
+        layers.append(base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q"), y2="high:Q"))
+    few = max((len(s.x) for s in lines), default=0) <= 30
+    layers.append(base.mark_line(point={"size": 28} if few else False).encode(y=y, strokeDash=dash))
+    if rule is not None:
+        where = alt.Chart(alt.InlineData(values=[{"y": rule[0], "text": rule[1]}])).encode(y="y:Q")
+        layers.append(where.mark_rule(strokeDash=[4, 3], color=MUTED))
+        layers.append(
+            where.mark_text(align="right", dy=-6, color=MUTED).encode(
+                text="text:N", x=alt.value(size_of(width))
+            )
+        )
+    return alt.layer(*layers).properties(width=width, height=height, title=title)
+
+
+def size_of(width: int) -> int:
+    return width - 2
+
+
+def grid(rows: Sequence[tuple[str, np.ndarray[Any, Any]]], side: int = 72) -> bytes:
+    """Rows of samples with a name before each, as a PNG; bytes from 0 to 255, [n, channels, height, width]."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    font = ImageFont.load_default(15)
+    columns = max(len(images) for _, images in rows)
+    gap = 4
+    words = max(int(font.getlength(name)) for name, _ in rows) + 14
+    sheet = Image.new("RGB", (words + columns * (side + gap), len(rows) * (side + gap)), "white")
+    pen = ImageDraw.Draw(sheet)
+    for r, (name, images) in enumerate(rows):
+        top = r * (side + gap)
+        pen.text((0, top + side // 2), name, fill=INK, font=font, anchor="lm")
+        for c, image in enumerate(images):
+            shown = Image.fromarray(_rgb(image)).resize((side, side), Image.Resampling.NEAREST)
+            sheet.paste(shown, (words + c * (side + gap), top))
+    buffer = io.BytesIO()
+    sheet.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def _rgb(sample: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A sample as a picture: colours where it has three channels, else grey from its first; a series is a band."""
+    planes = sample if sample.ndim == 3 else sample.reshape(1, -1, sample.shape[-1])
+    if len(planes) == 3:
+        return np.ascontiguousarray(planes.transpose(1, 2, 0))
+    return np.repeat(planes[0][:, :, None], 3, 2)

@@ -1,0 +1,134 @@
+"""A run under attack: its data, its models, and what its method shows of the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.data.dataset import Dataset
+from unskew.engines.choose import device_of
+from unskew.errors import InputError
+from unskew.kept import kept_rounds, read_model
+from unskew.log import RunFolder, read_folder
+from unskew.net import Net
+from unskew.privacy.correlation import taken
+from unskew.privacy.views import View, view, views_of
+from unskew.run import Setup, prepare
+from unskew.spec import Spec
+from unskew.state import State, load_state
+from unskew.types import Ids, Tree
+
+
+@dataclass
+class Subject:
+    """What the attacks of this package are handed."""
+
+    folder: RunFolder
+    spec: Spec
+    setup: Setup
+    path: Path
+
+    @property
+    def net(self) -> Net:
+        return self.setup.job.judging_net
+
+    @property
+    def dataset(self) -> Dataset:
+        return self.setup.job.federation.dataset
+
+    @property
+    def device(self) -> str:
+        return self.setup.job.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.setup.job.dtype
+
+    @property
+    def rounds(self) -> list[int]:
+        """The rounds whose models there are: those that were kept, and the last."""
+        last = load_state(self.path / "state")
+        return sorted({*kept_rounds(self.path), *([last.round] if last else [])})
+
+    def model(self, round: int | None = None) -> tuple[int, Tree]:
+        at, params = read_model(self.path, round)
+        return at, {k: v.to(self.device) for k, v in params.items()}
+
+    def state(self) -> State:
+        """Everything the run remembers, as of its last checkpoint."""
+        found = load_state(self.path / "state")
+        if found is None:
+            raise InputError(f"{self.path} has no checkpoint yet; let it run first")
+        return found.to(self.device)
+
+    def views(self, named: tuple[str, ...] = ()) -> dict[str, View]:
+        """What to attack: the views that are named, else what the run's method shows, by part."""
+        found = {text: view(text) for text in named} or views_of(self.setup.job.method.parts)
+        sample = np.zeros((1, 1), np.int64)
+        for one in found.values():
+            groups = taken(self.dataset, np.repeat(sample, one.group, 1), self.device, self.dtype)
+            with torch.inference_mode():
+                one.show(self.net, self.net.initial, groups)  # a layer that is not there is refused now
+        return found
+
+    def groups(self, places: Ids, test: bool = False) -> Tensor:
+        """Normalised samples in the shape of ``places``."""
+        return taken(self.dataset, places, self.device, self.dtype, test)
+
+    def unit(self, normalised: Tensor) -> Tensor:
+        """The same samples with values from 0 to 1: bytes by 255, other data by the range of the pool."""
+        data = self.dataset
+        mean, std = (
+            torch.as_tensor(v).to(normalised).reshape(-1, *[1] * (len(data.shape) - 1))
+            for v in (data.mean, data.std)
+        )
+        low, high = self.range
+        return ((normalised * std + mean - low) / (high - low)).clamp(0, 1)
+
+    @cached_property
+    def range(self) -> tuple[float, float]:
+        """The least and the largest value a sample can hold."""
+        if self.dataset.x.dtype == np.uint8:
+            return 0.0, 255.0
+        low, high = float(self.dataset.x.min()), float(self.dataset.x.max())
+        return low, high if high > low else low + 1.0
+
+
+def subject(
+    path: str | Path,
+    *,
+    data: Any = None,
+    model: Any = None,
+    data_folder: str | None = None,
+    device: str | None = None,
+) -> Subject:
+    """Open a run's folder for attack. ``data`` and ``model`` are what was given in Python, if it was."""
+    folder, spec, about = read_folder(Path(path))
+    if about.get("given") and data is None:
+        raise InputError(
+            f"{path} was run on data given in Python; attack it there: unskew.privacy.attack({str(path)!r}, data=...)"
+        )
+    if about.get("own_model") and model is None:
+        raise InputError(f"{path} was run with a model given in Python; attack it there with model=...")
+    if data_folder is not None:
+        spec = replace(spec, data_folder=data_folder)
+    if device is not None:
+        spec = replace(spec, device=device)
+    if spec.device.startswith("cuda") and not torch.cuda.is_available():
+        spec = replace(spec, device="cpu")  # trained on a GPU, attacked here
+    device_of(spec)
+    cpu = spec.device == "cpu" or not torch.cuda.is_available()
+    if cpu and spec.precision in ("tf32", "bf16"):
+        spec = replace(spec, precision="fp32")
+    if cpu:
+        spec = replace(spec, compile=False)
+    setup = prepare(spec, data, model)
+    if about.get("sha256") not in (None, setup.about["sha256"]):
+        raise InputError(f"the data of {path} is not what the run began with; give it the same data")
+    return Subject(folder, spec, setup, Path(path))
