@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unskew.report.results.gather import ACCURACY
+from unskew.report.results.gather import ACCURACY, Record
 from unskew.report.results.groups import Group, Problem, baseline_of, main_baseline
 from unskew.report.results.statistics import Difference, Estimate, estimate, holm, paired
 
@@ -41,6 +41,11 @@ class Row:
     bytes: Estimate
     sample_steps: Estimate
     wall_s: Estimate
+    samples_used: (
+        float | None
+    )  # each once a round; None where the log is of a version that did not count them
+    distinct_clients: float | None
+    asked_a_round: float
     asked: float
     answered: float
     trained_only: float
@@ -82,6 +87,9 @@ class Row:
             "bytes_mean": self.bytes.mean,
             "sample_steps_mean": self.sample_steps.mean,
             "wall_s_mean": self.wall_s.mean,
+            "samples_used_mean": self.samples_used,
+            "distinct_clients_mean": self.distinct_clients,
+            "asked_a_round_mean": self.asked_a_round,
             "asked_mean": self.asked,
             "answered_mean": self.answered,
             "trained_only_mean": self.trained_only,
@@ -133,12 +141,24 @@ def _row(problem: Problem, group: Group, baseline: str | None, goals: Sequence[f
         bytes=estimate([record.bytes_moved for record in runs]),
         sample_steps=estimate([record.total("sample_steps") for record in runs]),
         wall_s=estimate([record.total("wall_s") for record in runs]),
+        samples_used=mean("samples_used") if _counted(runs, "samples_used") else None,
+        distinct_clients=(
+            estimate([record.lines[-1]["distinct_clients"] for record in runs]).mean
+            if _counted(runs, "distinct_clients")
+            else None
+        ),
+        asked_a_round=estimate([record.total("asked") / max(1, record.round) for record in runs]).mean,
         asked=mean("asked"),
         answered=mean("answered"),
         trained_only=mean("trained_only"),
         rejected=met("rejected"),
         late=met("late"),
     )
+
+
+def _counted(runs: Sequence[Record], name: str) -> bool:
+    """Whether every round of these runs has logged this."""
+    return all(name in line for record in runs for line in record.lines)
 
 
 def _compared(group: Group, base: Group) -> Difference:
