@@ -28,6 +28,7 @@ from unskew.report.results.markup import (
 )
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
 from unskew.report.results.repeat import alone, whole
+from unskew.report.results.usage import usage_bars, usage_told
 from unskew.report.theme import themed
 
 
@@ -126,6 +127,14 @@ def _problem(
             f"{row.group.label} {words.size(row.bytes.mean)}" for row in rows if not row.group.bound
         )
         yield Figure(themed(bars), alt=f"Bytes of a run by kind: {told}")
+    used = usage_bars([row for row in rows if not row.group.bound], looks)
+    if used is not None:
+        yield Title("Whom and what it used", f"used{tail}", level)
+        yield Figure(
+            themed(used),
+            "Samples count once a round, however many epochs a client takes; means over seeds.",
+            alt=usage_told(rows),
+        )
     yield Title("Faults", f"faults{tail}", level)
     yield from _faults(rows)
     yield Title("The data", f"data{tail}", level)
