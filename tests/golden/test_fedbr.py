@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, log, sqrt
 
 import numpy as np
@@ -106,24 +105,24 @@ def spread(values, holders):
     return Federation(data, np.arange(len(x)), np.concatenate([[0], np.cumsum(holders)]))
 
 
-def test_averages_are_gathered_from_whoever_holds_samples():
-    """Two of three clients hold samples, all 5 and all 9: averages are (5 - 1) / 2 = 2 or (9 - 1) / 2 = 4."""
+def test_averages_are_gathered_from_whoever_holds_enough():
+    """Two of three clients hold two samples, all 5 and all 9: averages are (5 - 1) / 2 = 2 or (9 - 1) / 2 = 4."""
     federation, net = spread([5, 9], [2, 0, 2]), Net(build("mlp(hidden=[3])", (1, 2, 2), 2, 0, torch.float64))
-    gathered = FedBR(pseudo=20, of=3).begin(net, federation, 0)
+    gathered = FedBR(pseudo=20, group=2).begin(net, federation, 0)
     assert gathered["x"].shape == (20, 1, 2, 2)
     expected = {0: 2.0, 2: 4.0}
-    for sender, x in zip(gathered["from"].tolist(), gathered["x"], strict=True):
+    for sender, x in zip(gathered["owner"].tolist(), gathered["x"], strict=True):
         assert x.flatten().tolist() == [expected[sender]] * 4
-    assert set(gathered["from"].tolist()) == {0, 2}
+    assert set(gathered["owner"].tolist()) == {0, 2}
 
 
 def test_averages_may_come_from_few_clients():
     """collect=2 of five."""
-    federation, net = holding([[4, 4]] * 5), Net(build("mlp(hidden=[3])", (1, 6, 6), 2, 0, torch.float64))
+    federation, net = holding([[5, 5]] * 5), Net(build("mlp(hidden=[3])", (1, 6, 6), 2, 0, torch.float64))
     part = FedBR(collect=2)
     gathered = part.begin(net, federation, 0)
-    assert len(set(gathered["from"].tolist())) == 2
-    assert set(part.givers(gathered, 5).tolist()) == set(gathered["from"].tolist())
+    assert len(set(gathered["owner"].tolist())) == 2
+    assert set(part.givers(gathered, 5).tolist()) == set(gathered["owner"].tolist())
     assert part.sends == "averages(10)"
 
 
@@ -135,22 +134,22 @@ def test_the_head_has_two_hidden_layers_and_travels():
     flea = FedBR(width=256, out=512).extra(net, (1, 6, 6), 0)
     assert [tuple(v.shape) for k, v in flea.items() if "weight" in k] == [(256, 6), (256, 256), (512, 256)]
     ours, plain = (
-        play(Method.parse(m), rounds=1).lines[0]["bytes"]["up"]["model"] for m in ("fedbr", "fedavg")
+        play(Method.parse(m), rounds=1).lines[0]["bytes"]["up"]["model"] for m in ("fedbr(group=2)", "fedavg")
     )
     assert ours - plain == 4 * 8 * (6 * 12 + 12 + 12 * 12 + 12 + 12 * 6 + 6)  # four clients, float64
 
 
 def test_bytes_of_pseudo_data_are_counted():
-    """Up once, 32 x 36 float64 and who sent them; down to each of the four clients of every round."""
-    lines = play(Method.parse("fedbr"), rounds=2).lines
-    assert lines[0]["bytes"]["up"]["fedbr at the start"] == 32 * 36 * 8 + 32 * 8
+    """Up once, 32 x 36 float64; down to each of the four clients of every round."""
+    lines = play(Method.parse("fedbr(group=2)"), rounds=2).lines
+    assert lines[0]["bytes"]["up"]["fedbr at the start"] == 32 * 36 * 8
     assert "fedbr at the start" not in lines[1]["bytes"]["up"]
     assert [line["bytes"]["down"]["fedbr"] for line in lines] == [4 * 32 * 36 * 8] * 2
 
 
 def test_what_it_discloses():
     """Averages, unless nothing uses them; then it is FedAvg."""
-    assert FedBR().discloses == ("averages of its samples, to everyone",)
+    assert FedBR().discloses == ("averages of its samples to every client",)
     assert FedBR(mu=0, lam=0).discloses == ()
     assert FedBR(mu=0, lam=0).sends == ""
 
@@ -160,7 +159,10 @@ def test_values_that_make_no_sense_are_refused():
     for text, sentence in (
         ("fedbr(mu=-1)", "mu of fedbr must be at least 0, not -1.0"),
         ("fedbr(tau2=0)", "tau2 of fedbr is a temperature above 0, not 0.0"),
-        ("fedbr(of=0)", "of of fedbr must be at least 1, not 0"),
+        (
+            "fedbr(group=1)",
+            "group of fedbr must be at least 2, since the mean of one sample is that sample, not 1",
+        ),
         ("fedbr(width=0)", "width of fedbr must be at least 1, not 0"),
     ):
         with pytest.raises(InputError) as refused:
@@ -168,11 +170,20 @@ def test_values_that_make_no_sense_are_refused():
         assert str(refused.value) == sentence
 
 
-def test_too_few_clients_to_collect_from_are_refused():
-    """Three hold samples."""
-    with pytest.raises(InputError) as refused:
-        play(Method.parse("fedbr(collect=4)"), tiny(sizes=[0, 4, 0, 5, 0, 3]))
-    assert str(refused.value) == (
-        "fedbr is to collect from 4 clients and 3 hold samples; write collect=3 or less"
-    )
-    assert replace(FedBR(), collect=3).check(tiny(sizes=[0, 4, 0, 5, 0, 3]), 2) is None
+def test_data_too_scarce_to_average_is_refused():
+    """Sizes 0, 4, 0, 5, 0, 3: nobody holds ten samples, and two hold four."""
+    few = tiny(sizes=[0, 4, 0, 5, 0, 3])
+    for text, sentence in (
+        (
+            "fedbr",
+            "fedbr averages 10 samples of a client, and the largest client holds 5; write group=5 or less",
+        ),
+        (
+            "fedbr(group=4, collect=3)",
+            "fedbr is to collect from 3 clients, and 2 hold the 4 samples of an average; write collect=2 or less",
+        ),
+    ):
+        with pytest.raises(InputError) as refused:
+            play(Method.parse(text), few)
+        assert str(refused.value) == sentence
+    assert FedBR(group=4, collect=2).check(few, 2) is None

@@ -26,9 +26,9 @@ BASELINES = (
     "fedrs(absent='batch')",
     "fedntd",
     "fedntd(tau=3)",
-    "fedbr",
-    "fedbr(mix=0, pseudo=5)",
-    "fedbr(mix=2, lam=0.8, width=8, out=4, collect=3)",
+    "fedbr(group=2)",
+    "fedbr(group=3, mix=0, pseudo=5)",
+    "fedbr(group=2, mix=2, lam=0.8, width=8, out=4, collect=3)",
 )
 
 
@@ -55,7 +55,7 @@ def test_engines_agree_with_batch_norm(expression):
 
 
 @pytest.mark.parametrize("policy", ["local", "drop"])
-@pytest.mark.parametrize("expression", ["moon", "fedntd", "fedbr"])
+@pytest.mark.parametrize("expression", ["moon", "fedntd", "fedbr(group=2)"])
 def test_engines_agree_where_statistics_stay_at_home(expression, policy):
     """A teacher then has the statistics of the client it teaches, under SEM too."""
     method = Method.parse(f"{expression}+sem")
@@ -68,7 +68,7 @@ def test_engines_agree_where_statistics_stay_at_home(expression, policy):
 
 def test_memories_and_heads_reach_other_processes():
     """Two workers bring back what one process does, to the last bit."""
-    method = Method.parse("fedbr+moon")
+    method = Method.parse("fedbr(group=2)+moon")
     engine = FastCPU(workers=2)
     found = play(method, engine=engine, model=dense)
     engine.close()
@@ -81,7 +81,7 @@ def test_memories_and_heads_reach_other_processes():
         "feddecorr+fedlc+fedntd",
         "moon+scaffold",
         "fedrs+fednova",
-        "fedbr+feddecorr+phase_shift(2)",
+        "fedbr(group=2)+feddecorr+phase_shift(2)",
         "fedntd+fedfa",
     ],
 )
@@ -101,7 +101,7 @@ class Closed(nn.Module):
         return x.flatten(1) @ self.weight
 
 
-@pytest.mark.parametrize("expression", ["moon", "feddecorr", "fedbr"])
+@pytest.mark.parametrize("expression", ["moon", "feddecorr", "fedbr(group=2)"])
 def test_a_model_that_cannot_be_split_is_refused_before_the_run(expression):
     """With what to implement, in one sentence."""
     with pytest.raises(InputError, match=r"^Closed cannot be split: give it `layers`"):

@@ -24,7 +24,7 @@ from unskew.types import Ids, Tree
 class FedBR(Objective):
     """Reduces the bias of local classifiers and features with pseudo-data (Guo et al., ICML 2023).
 
-    Before round 0, ``pseudo`` averages of ``of`` samples each are gathered, each from one client, without labels, and
+    Before round 0, ``pseudo`` averages are gathered, each of a ``group`` of one client's samples, without labels, and
     sent to everyone. A step mixes each with ``mix`` samples of the batch, x~ = (x_p + sum of x_k) / (mix + 1), with
     the target y~ = (1/C + sum of y_k) / (mix + 1). A client then plays two sides (eqs. 2 and 3):
     the model minimises CE(x, y) + lam CE(x~, y~) + mu l_con,
@@ -32,25 +32,27 @@ class FedBR(Objective):
     l_con = -log(f_1 / (f_1 + f_2)), f_1 = exp(sim(P(phi(x~)), P(phi_g(x~))) / tau1),
     f_2 = exp(sim(P(phi(x~)), P(phi(x))) / tau2), phi and phi_g the features under the local and the global model.
 
-    mu, lam, gamma, tau1, tau2, pseudo, of, mix: the authors' values; FLea has lam 0.8. mix=0 leaves pseudo-data
+    mu, lam, gamma, tau1, tau2, pseudo, group, mix: the authors' values; FLea has lam 0.8. mix=0 leaves pseudo-data
     unmixed, with the uniform target (the paper's RSM instead of its Mixture).
     width: of the head's two hidden layers, twice the features' where it is not given (FLea: 256). out: of its output,
     the features' own where it is not given (FLea: 512). collect: how many clients averages come from, all where it
     is not given (FLea: 10).
 
-    Left open, and taken: both sides move in the same step, where the authors' code moves the head first; the head
-    is averaged with the model, as there. The code also multiplies by tau1 and tau2 instead of dividing (write 0.5
-    for its 2), mixes local samples by Beta(0.2, 0.2), keeps phi_g of a round's first mixture and adds 0.1 FedDecorr
-    (write ``fedbr+feddecorr``): none of it is in the paper's equations.
+    Left open, and taken: a group holds no sample twice, and who holds fewer than ``group`` sends nothing, since the
+    mean of few is nearly those few (the code draws with replacement); both sides move in the same step, where the
+    authors' code moves the head first; the head is averaged with the model, as there. The code also multiplies by tau1
+    and tau2 instead of dividing (write 0.5 for its 2), mixes local samples by Beta(0.2, 0.2), keeps phi_g of a round's
+    first mixture and adds 0.1 FedDecorr (write ``fedbr+feddecorr``): none of it is in the paper's equations.
     """
 
     name: ClassVar[str] = "fedbr"
     paper: ClassVar[str] = "Guo et al., ICML 2023"
     neutral: ClassVar[str | None] = "fedbr(mu=0, lam=0)"
+    example: ClassVar[str | None] = "fedbr(group=2)"
     wants_features: ClassVar[bool] = True
     discloses: ClassVar[Any] = Depends(
-        ("averages of its samples, to everyone",),
-        lambda part: ("averages of its samples, to everyone",) if part.active else (),
+        ("averages of its samples to every client",),
+        lambda part: ("averages of its samples to every client",) if part.active else (),
     )
 
     mu: float = 0.5
@@ -59,7 +61,7 @@ class FedBR(Objective):
     tau1: float = 2.0
     tau2: float = 2.0
     pseudo: int = 32
-    of: int = 10
+    group: int = 10
     mix: int = 1
     width: int | None = None
     out: int | None = None
@@ -72,7 +74,11 @@ class FedBR(Objective):
         for name in ("tau1", "tau2"):
             if getattr(self, name) <= 0:
                 raise InputError(f"{name} of fedbr is a temperature above 0, not {getattr(self, name)}")
-        for name in ("pseudo", "of", "width", "out", "collect"):
+        if self.group < 2:
+            raise InputError(
+                f"group of fedbr must be at least 2, since the mean of one sample is that sample, not {self.group}"
+            )
+        for name in ("pseudo", "width", "out", "collect"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{name} of fedbr must be at least 1, not {getattr(self, name)}")
 
@@ -83,19 +89,22 @@ class FedBR(Objective):
 
     @property
     def sends(self) -> str:
-        return f"averages({self.of})" if self.active else ""
+        return f"averages({self.group})" if self.active else ""
 
     def givers(self, memory: Tree, clients: int) -> Ids:
-        return memory["from"].cpu().numpy() if self.active else np.zeros(0, np.int64)
+        return memory["owner"].cpu().numpy() if self.active else np.zeros(0, np.int64)
 
     def check(self, federation: Federation, cohort: int) -> None:
-        holders = int((federation.sizes > 0).sum())
-        if self.active and not holders:
-            raise InputError("fedbr averages clients' samples, and no client holds any")
-        if self.collect is not None and self.collect > holders:
+        largest, able = int(federation.sizes.max()), int((federation.sizes >= self.group).sum())
+        if self.active and not able:
+            hint = f"write group={largest} or less" if largest > 1 else "leave fedbr out"
             raise InputError(
-                f"fedbr is to collect from {self.collect} clients and {holders} hold samples; "
-                f"write collect={holders} or less"
+                f"fedbr averages {self.group} samples of a client, and the largest client holds {largest}; {hint}"
+            )
+        if self.active and self.collect is not None and self.collect > able:
+            raise InputError(
+                f"fedbr is to collect from {self.collect} clients, and {able} hold the {self.group} samples of an "
+                f"average; write collect={able} or less"
             )
 
     def extra(self, net: Net, shape: tuple[int, ...], seed: int) -> Tree:
@@ -116,19 +125,19 @@ class FedBR(Objective):
         if not self.active:
             return {}
         rng, data = generator(seed, "fedbr", "begin"), federation.dataset
-        holders = np.flatnonzero(federation.sizes)
+        able = np.flatnonzero(federation.sizes >= self.group)
         if self.collect is not None:
-            holders = rng.choice(holders, self.collect, replace=False)
+            able = rng.choice(able, min(self.collect, len(able)), replace=False)
         scale = [
             np.asarray(v, np.float64).reshape(-1, *[1] * (data.x.ndim - 2)) for v in (data.mean, data.std)
         ]
         means, senders = [], []
-        for sender in rng.choice(holders, self.pseudo):
-            places = rng.choice(federation.samples(int(sender)), self.of)
+        for sender in rng.choice(able, self.pseudo):
+            places = rng.choice(federation.samples(int(sender)), self.group, replace=False)
             means.append((data.x[places].astype(np.float64).mean(0) - scale[0]) / scale[1])
             senders.append(int(sender))
         x = torch.from_numpy(np.stack(means)).to(net.initial[net.trainable[0]])
-        return {"x": x, "from": torch.tensor(senders, dtype=torch.int64)}
+        return {"x": x, "owner": torch.tensor(senders, dtype=torch.int64)}
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
         return {"x": memory["x"]} if self.active else {}
