@@ -52,10 +52,15 @@ STEPS = Axis(
     "sample-steps of all clients",
     lambda run: list(accumulate(number(line.get("sample_steps")) or 0.0 for line in run.lines)),
 )
+AIR = Axis(
+    "seconds on the air",
+    lambda run: list(accumulate(number(line.get("air_s")) or 0.0 for line in run.lines)),
+    "format(datum.value, '~s') + 's'",
+)
 
 
 def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = WIDTH) -> Picture:
-    """Accuracy against rounds, bytes and sample-steps, then the extras; one legend for all."""
+    """Accuracy against rounds, bytes, sample-steps and time on the air, then the extras; one legend for all."""
     chosen = alt.selection_point(fields=["label"], bind="legend", toggle="true", name="chosen")
     half = (width - GAP) // 2
     goals = sorted({goal for row in rows for run in row.group.counted for goal in run.spec.target})
@@ -64,11 +69,13 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
     ).add_params(chosen)
     # the bound's data was brought together beforehand: bytes of its rounds compare with nothing
     moving = [row for row in rows if not row.group.bound]
+    timed = [row for row in moving if all(line.get("air_s") for run in row.group.counted for line in run.lines)]
     small = [
         panel(some, looks, title, axis, width=half, height=220, chosen=chosen)
         for some, title, axis in (
             (moving, "Global test accuracy against bytes", BYTES),
             (rows, "Global test accuracy against compute", STEPS),
+            (timed, "Global test accuracy against time on the air", AIR),
         )
         if some
     ] + [

@@ -28,6 +28,7 @@ from unskew.report.results.markup import (
 )
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
 from unskew.report.results.repeat import alone, whole
+from unskew.report.results.sharing import sharing_section
 from unskew.report.results.usage import usage_bars, usage_told
 from unskew.report.theme import themed
 
@@ -83,7 +84,8 @@ READING = (
     "Rounds to a target: the first evaluated round that reaches it, the mean over the seeds that do. Where the "
     "runs were not asked for a target, it is what the baseline's final accuracy is on average.",
     "Traffic counts bytes to clients, from clients and between clients; of the upper bound it is not shown, since "
-    "there the data itself has moved. Sample-steps are samples times passes, over all clients. Bands in curves "
+    "there the data itself has moved. Sample-steps are samples times passes, over all clients. Seconds on the air "
+    "are what the run's network makes of its bytes, raw samples sent before round 1 included. Bands in curves "
     "reach from the lowest to the highest seed.",
 )
 
@@ -135,6 +137,9 @@ def _problem(
             "Samples count once a round, however many epochs a client takes; means over seeds.",
             alt=usage_told(rows),
         )
+    if shared := list(sharing_section(rows, class_names(problem))):
+        yield Title("Who shared with whom", f"sharing{tail}", level)
+        yield from shared
     yield Title("Faults", f"faults{tail}", level)
     yield from _faults(rows)
     yield Title("The data", f"data{tail}", level)
