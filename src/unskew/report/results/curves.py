@@ -69,7 +69,9 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
     ).add_params(chosen)
     # the bound's data was brought together beforehand: bytes of its rounds compare with nothing
     moving = [row for row in rows if not row.group.bound]
-    timed = [row for row in moving if all(line.get("air_s") for run in row.group.counted for line in run.lines)]
+    timed = [
+        row for row in moving if all(line.get("air_s") for run in row.group.counted for line in run.lines)
+    ]
     small = [
         panel(some, looks, title, axis, width=half, height=220, chosen=chosen)
         for some, title, axis in (
