@@ -339,7 +339,7 @@ def auto_model(name: str, dataset: Dataset) -> str:
 
 def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None) -> tuple[Federation, Any]:
     from unskew.data import from_arrays, load
-    from unskew.data.partition import Partition, partition
+    from unskew.data.partition import PRESETS, Partition, partition
 
     if isinstance(data, Federation):
         return data, None
@@ -353,10 +353,11 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
     if spec.partition.endswith(".npz"):
         held = Partition.load(Path(spec.partition), dataset)
     else:
+        brings_clients = spec.partition.startswith("by(") or spec.partition in PRESETS
         held = partition(
             dataset,
             spec.partition,
-            clients=spec.clients if spec.clients is not None or spec.partition.startswith("by(") else 100,
+            clients=100 if spec.clients is None and not brings_clients else spec.clients,
             seed=spec.seed if spec.partition_seed is None else spec.partition_seed,
             fraction=spec.fraction,
             samples_per_client=spec.samples_per_client,

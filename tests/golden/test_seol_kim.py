@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import unskew
 from by_hand import FakeNet, holding
 from unskew.engines import Loop
 from unskew.engines.fast import FastCPU
@@ -367,6 +368,20 @@ def test_where_only_a_sum_is_kept_the_weights_are_the_same(expression, monkeypat
     engine = FastCPU(workers=1)
     found = play(Method.parse(expression), FOUR, engine=engine)
     assert apart(expected.state.params, found.state.params) < 1e-9
+
+
+@pytest.mark.parametrize(("case", "clients"), [(1, 200), (2, 200), (3, 100), (4, 200)])
+def test_the_four_cases_of_table_2_are_ready_partitions(case, clients):
+    """By name, with the paper's number of clients; one class a client in cases 1 and 4, and for 180 in case 2."""
+    done = unskew.run(
+        dataset="digits", partition=f"seol_kim_{case}", method="seol_kim", rounds=1, progress=False
+    )
+    held = (done.partition.counts > 0).sum(1)
+    assert len(held) == done.result["data"]["clients"] == clients
+    single = {1: clients, 2: 180, 3: 0, 4: clients}[case]
+    assert (held[:single] == 1).all()
+    assert done.result["distinct_clients"] <= 10
+    assert done.result["totals"]["samples_used"] > 0
 
 
 def test_the_preset_is_its_three_parts():
