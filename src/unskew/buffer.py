@@ -91,13 +91,14 @@ def batch_of(held: Tree, draws: Tree, width: int) -> tuple[Tensor, Tensor]:
     last batch of a pass is short, its places are filled up from the beginning of the pass: whoever wants short
     batches leaves out the places that are marked False.
     """
-    size, number, room = draws["deal size"], draws["deal step"], len(held["rows"])
+    # a row of clients that only fills up a block has drawn nothing
+    size, number, room = draws["deal size"].clamp_min(1), draws["deal step"], len(held["rows"])
     count = held.get("count", torch.full_like(size, room))
     batches = torch.div(count + size - 1, size, rounding_mode="floor")
     turn = torch.div(number, batches, rounding_mode="floor")
-    words = random_words(draws["deal"] + turn * TURN, 0, room)
+    words = random_words(draws["deal"] + turn * TURN, 0, room).to(torch.int64)
     there = torch.arange(room, device=words.device) < count  # a row's word does not depend on the room
-    order = torch.where(there, words, 2**32).argsort(stable=True)
+    order = torch.where(there, words, 2**31).argsort(stable=True)
     at = torch.arange(width, device=size.device)
     place = (number - turn * batches) * size + at
     return order.gather(0, place % count), (place < count) & (at < size)
