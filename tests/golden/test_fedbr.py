@@ -139,6 +139,17 @@ def test_the_head_has_two_hidden_layers_and_travels():
     assert ours - plain == 4 * 8 * (6 * 12 + 12 + 12 * 12 + 12 + 12 * 6 + 6)  # four clients, float64
 
 
+def test_a_head_of_absurd_size_is_refused():
+    """8,192 features: 8,192 x 16,384 twice and 16,384 squared."""
+    net = Net(build("mlp(hidden=[8192])", (1, 6, 6), 3, 0))
+    with pytest.raises(InputError) as refused:
+        FedBR().extra(net, (1, 6, 6), 0)
+    assert str(refused.value) == (
+        "the head of fedbr would have 536,870,912 weights on 8,192 features; "
+        "write a width and an output, such as fedbr(width=256, out=512)"
+    )
+
+
 def test_bytes_of_pseudo_data_are_counted():
     """Up once, 32 x 36 float64; down to each of the four clients of every round."""
     lines = play(Method.parse("fedbr(group=2)"), rounds=2).lines

@@ -19,6 +19,9 @@ from unskew.parts import Depends, Objective, Step, soft_labels
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
+LARGE = 50_000_000
+"""Weights of a projection head that nobody can want: more than the largest model here has."""
+
 
 @dataclass(frozen=True)
 class FedBR(Objective):
@@ -114,6 +117,12 @@ class FedBR(Objective):
         features = net.judge(net.initial, first.new_zeros(1, *shape), upto=net.training.last_layer).numel()
         width = self.width or 2 * features
         sizes = (features, width, width, self.out or features)
+        weights = sum(inputs * outputs for inputs, outputs in pairwise(sizes))
+        if weights > LARGE:
+            raise InputError(
+                f"the head of fedbr would have {weights:,} weights on {features:,} features; "
+                "write a width and an output, such as fedbr(width=256, out=512)"
+            )
         rng, head = generator(seed, "fedbr", "head"), {}
         for i, (inputs, outputs) in enumerate(pairwise(sizes)):
             bound = inputs**-0.5
