@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -36,7 +36,8 @@ COLOURS = {
 class Context:
     """The square, and how the attacker learns to see it. The paper gives neither size, colour nor classifier.
 
-    square: its side, as a share of the image's shorter side; it lies in the upper left corner, one side from it.
+    square: its side, as a share of the image's shorter side.
+    place: ``any`` gives every client's camera a spot of its own; ``corner`` all the same one, a side from the corner.
     colour: red, green, blue or white; in samples without three channels, the largest value.
     sizes: numbers of examples (things that are shared, half of them marked) that the attacker learns from.
     repeats: independent draws of them; the accuracy is the mean.
@@ -45,6 +46,7 @@ class Context:
     """
 
     square: float = 0.125
+    place: Literal["any", "corner"] = "any"
     colour: str = "red"
     sizes: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
     repeats: int = 3
@@ -68,27 +70,35 @@ class Context:
         """Steps of all attackers together."""
         return self.steps * self.repeats * len(self.sizes)
 
-    def marked(self, subject: Subject, groups: Tensor, which: Tensor) -> Tensor:
-        """Normalised groups with the square in every sample of those that ``which`` names."""
-        side, top, left = self.place(tuple(groups.shape[2:]))
+    def marked(self, subject: Subject, groups: Tensor, which: Tensor, rng: np.random.Generator) -> Tensor:
+        """Normalised groups with the square in every sample of those that ``which`` names, each at its own place."""
+        shape = tuple(int(n) for n in groups.shape[2:])
+        side = self.side(shape)
         low, high = subject.range
-        values = torch.tensor(COLOURS[self.colour]) if groups.shape[2] == 3 else torch.ones(groups.shape[2])
+        values = torch.tensor(COLOURS[self.colour]) if shape[0] == 3 else torch.ones(shape[0])
         data = subject.dataset
-        mean, std = (torch.as_tensor(v).to(groups).expand(groups.shape[2]) for v in (data.mean, data.std))
+        mean, std = (torch.as_tensor(v).to(groups).expand(shape[0]) for v in (data.mean, data.std))
         painted = ((low + (high - low) * values.to(groups)) - mean) / std
-        found = groups.clone()
-        region = found[:, :, :, top : top + side, left : left + side]
-        region[which] = painted.reshape(1, 1, -1, 1, 1).expand_as(region[which])
-        return found
+        inside = []
+        for length in shape[1:]:
+            most = length - side
+            start = (
+                rng.integers(0, most + 1, len(groups))
+                if self.place == "any"
+                else np.full(len(groups), min(side, most))
+            )
+            at, first = torch.arange(length), torch.from_numpy(start)[:, None]
+            inside.append((at >= first) & (at < first + side))
+        square = (inside[0][:, :, None] & inside[1][:, None, :]).to(groups.device) & which[:, None, None]
+        return torch.where(square[:, None, None], painted.reshape(1, 1, -1, 1, 1), groups)
 
-    def place(self, shape: tuple[int, ...]) -> tuple[int, int, int]:
-        """Side, top and left of the square in samples of this shape."""
+    def side(self, shape: tuple[int, ...]) -> int:
+        """The square's side in samples of this shape."""
         if len(shape) != 3:
             raise InputError(
                 f"a square can be painted into samples of three axes, not of shape {'x'.join(map(str, shape))}"
             )
-        side = max(1, round(self.square * min(shape[1:])))
-        return side, min(side, shape[1] - side), min(side, shape[2] - side)
+        return max(1, round(self.square * min(shape[1:])))
 
 
 def identify(
@@ -102,18 +112,20 @@ def identify(
 ) -> dict[str, Any]:
     """How well attackers who learn from ever more examples tell whether the square is behind what is shared."""
     how = how or Context()
-    how.place(subject.dataset.shape)
+    how.side(subject.dataset.shape)
     began = time.perf_counter()
     data = subject.dataset
     tests = _groups(how.test, len(data.y_test), view, seed, "test")
-    seen_at_test, answers = _seen(subject, model, view, how, tests, test=True)
+    seen_at_test, answers = _seen(
+        subject, model, view, how, tests, generator(seed, "context", "places", "test"), True
+    )
     points: list[dict[str, Any]] = []
     for size in how.sizes:
         hits = []
         for repeat in range(how.repeats):
             rng_words = ("context", size, repeat)
             places = _groups(size, len(data), view, seed, *rng_words)
-            seen, labels = _seen(subject, model, view, how, places)
+            seen, labels = _seen(subject, model, view, how, places, generator(seed, *rng_words, "places"))
             like = seen[:512].cpu()
             attacker = made(lambda like=like: detector(like), seed, *rng_words).to(subject.device)  # type: ignore[misc]
             _fit(attacker, seen, labels, how, seed, rng_words, advance)
@@ -125,7 +137,8 @@ def identify(
         "view": str(view),
         "points": points,
         "samples_for_90": next((p["samples"] for p in points if p["accuracy"] >= 0.9), None),
-        "square": how.place(data.shape)[0],
+        "square": how.side(data.shape),
+        "place": how.place,
         "colour": how.colour,
         "test_samples": len(answers),
         "wall_s": round(time.perf_counter() - began, 2),
@@ -142,7 +155,13 @@ def _groups(count: int, pool: int, view: View, seed: int, *words: int | str) -> 
 
 
 def _seen(
-    subject: Subject, model: Tree, view: View, how: Context, places: Ids, test: bool = False
+    subject: Subject,
+    model: Tree,
+    view: View,
+    how: Context,
+    places: Ids,
+    rng: np.random.Generator,
+    test: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """What is shared of these groups, every second one marked, and which were."""
     which = torch.arange(len(places)) % 2 == 1
@@ -151,7 +170,7 @@ def _seen(
         for start in range(0, len(places), 250):
             part = slice(start, start + 250)
             groups = subject.groups(places[part], test)
-            marked = how.marked(subject, groups, which[part].to(groups.device))
+            marked = how.marked(subject, groups, which[part].to(groups.device), rng)
             pieces.append(view.show(subject.net, model, marked).float())
     return torch.cat(pieces), which.to(subject.device).float()
 

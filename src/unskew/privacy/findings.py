@@ -15,7 +15,7 @@ def findings(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for told in (record.get("correlation") or {}).get("models", []):
         yield (
             "correlation",
-            f"c = {told['mean']:.2f} (± {told['sd']:.2f} over batches) of {told['view']} after round {told['round']}",
+            f"c = {told['mean']:.2f} (± {told['sd']:.2f} over batches) of {_when(told)}",
         )
     for told in (record.get("reconstruction") or {}).get("results", []):
         yield "reconstruction", _reconstruction(told)
@@ -37,7 +37,7 @@ def _reconstruction(told: dict[str, Any]) -> str:
         return f"{told['view']}: nothing to attack, the sample itself is shared"
     share = told["mse"] / max(told["blind"]["mse"], 1e-12)
     return (
-        f"{told['view']} after round {told['round']}: MSE {told['mse']:.4f}, PSNR {nearly(told['psnr'])}, "
+        f"{_when(told)}: MSE {told['mse']:.4f}, PSNR {nearly(told['psnr'])}, "
         f"SSIM {told['ssim']:.2f} on unseen samples; {share:.0%} of the error of the mean sample "
         f"(MSE {told['blind']['mse']:.4f})"
     )
@@ -48,7 +48,7 @@ def _context(told: dict[str, Any]) -> str:
     reach = told["samples_for_90"]
     said = f"90% accuracy from {reach:,} examples" if reach else "90% accuracy was not reached"
     return (
-        f"{told['view']} after round {told['round']}: {said} ({first['accuracy']:.0%} from {first['samples']:,}, "
+        f"{_when(told)}: {said} ({first['accuracy']:.0%} from {first['samples']:,}, "
         f"{last['accuracy']:.0%} from {last['samples']:,})"
     )
 
@@ -63,4 +63,11 @@ def _inversion(told: dict[str, Any]) -> Iterator[str]:
     yield (
         f"a whole visit on {whole['samples']} samples: PSNR {nearly(whole['psnr'])}, SSIM {whole['ssim']:.2f} for "
         f"{whole['searched']} of them, {whole['labels_found']:.0%} of labels read"
+    )
+
+
+def _when(told: dict[str, Any]) -> str:
+    """What is seen, and of which model where that matters."""
+    return (
+        f"{told['view']} after round {told['round']}" if told["view"].startswith("features") else told["view"]
     )

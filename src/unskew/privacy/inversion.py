@@ -42,7 +42,7 @@ class Inversion:
     rule: Literal["cosine", "dlg"] = "cosine"
     steps: int = 1000
     lr: float = 0.1
-    smooth: float = 1e-3
+    smooth: float = 0.01
     images: int = 4
     most: int = 16
 
@@ -117,26 +117,19 @@ def _attack(
 ) -> dict[str, Any]:
     """One client's update and what comes out of it."""
     base, gradient, held = observed(subject, client, alone)
-    searched = held[: how.most]
-    labels = torch.from_numpy(subject.dataset.y[searched]).to(subject.device)
-    guessed = read_labels(subject, base, gradient, len(searched))
-    right = _overlap(guessed, labels)
-    x = search(
-        subject,
-        base,
-        gradient,
-        guessed,
-        how,
-        generator(seed, "inversion", "start", client, int(alone)),
-        advance,
-    )
-    originals = subject.unit(subject.groups(searched)).float().cpu()
+    labels = torch.from_numpy(subject.dataset.y[held]).to(subject.device)
+    guessed = read_labels(subject, base, gradient, len(held))
+    rng = generator(seed, "inversion", "start", client, int(alone))
+    some = torch.from_numpy(np.sort(rng.permutation(len(held))[: how.most])).to(subject.device)
+    x = search(subject, base, gradient, guessed[some], how, rng, advance)
     found = subject.unit(x).float().cpu()
-    found = found[torch.from_numpy(matched(found, originals))]
+    originals = subject.unit(subject.groups(held)).float().cpu()
+    # which is meant is not known: each is held against the original that it is most like
+    originals = originals[torch.from_numpy(matched(originals, found))]
     return {
         "originals": originals,
         "found": found,
-        "labels_found": right,
+        "labels_found": _overlap(guessed, labels),
         "quality": judged(found, originals),
     }
 

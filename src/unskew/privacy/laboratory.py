@@ -118,7 +118,9 @@ def attack(
             record["exposure"] = _exposure(found)
         if "correlation" in wanted and shown:
             record["correlation"] = _correlation(found, shown, at_rounds)
-        attackable = [(part, v, r) for part, v in shown.items() for r in at_rounds]
+        attackable = [
+            (part, v, r) for part, v in shown.items() for r in (at_rounds if v.of_model else at_rounds[-1:])
+        ]
         if "reconstruction" in wanted and attackable and len(found.dataset.shape):
             with bar(
                 "reconstruction", len(attackable) * how_r.steps(len(found.dataset)), progress
@@ -212,7 +214,7 @@ def _correlation(found: Subject, shown: dict[str, Any], rounds: Sequence[int]) -
     told: dict[str, Any] = {"batch": batch, "models": [], "over_rounds": {}}
     for part, v in shown.items():
         batches = drawn(found.dataset, v, batch, found.spec.seed, found.device, found.dtype)
-        for r in rounds:
+        for r in rounds if v.of_model else rounds[-1:]:
             told["models"].append(
                 {"part": part, "view": str(v), "round": r}
                 | correlation(found.net, found.model(r)[1], v, batches)

@@ -139,7 +139,8 @@ def label(record: dict[str, Any], told: dict[str, Any]) -> str:
         ),
         "",
     )
-    return f"{told['view']}, round {told['round']}{c}"
+    when = f", round {told['round']}" if told["view"].startswith("features") else ""
+    return f"{told['view']}{when}{c}"
 
 
 def grids(run: Path, record: dict[str, Any]) -> Iterator[tuple[str, bytes, str]]:
@@ -150,7 +151,7 @@ def grids(run: Path, record: dict[str, Any]) -> Iterator[tuple[str, bytes, str]]
     with np.load(place) as file:
         held = {k: file[k] for k in file.files}
     rows = [
-        (f"round {told['round']}, {told['view']}", held[key])
+        (label(record, told), held[key])
         for told in (record.get("reconstruction") or {}).get("results", [])
         if (key := f"reconstruction {told['view']} round {told['round']}") in held and told["curve"]
     ]

@@ -30,13 +30,17 @@ class Series:
 def exposure_chart(lines: Sequence[Series], title: str = "Feature exposure", **size: int) -> Picture:
     """eps over rounds: the share of pairs of clients of which one was given the other's."""
     y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="exposure ε", format="%", tickCount=5, domain=False)
-    return _lines(lines, title, alt.X("x:Q").axis(title="round", grid=False), y, None, **size)
+    return _lines(
+        lines, title, alt.X("x:Q").axis(title="round", grid=False, tickMinStep=1, format="d"), y, None, **size
+    )
 
 
 def correlation_chart(lines: Sequence[Series], title: str = "Correlation", **size: int) -> Picture:
     """c over rounds."""
     y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="distance correlation c", tickCount=5, domain=False)
-    return _lines(lines, title, alt.X("x:Q").axis(title="round", grid=False), y, None, **size)
+    return _lines(
+        lines, title, alt.X("x:Q").axis(title="round", grid=False, tickMinStep=1, format="d"), y, None, **size
+    )
 
 
 def reconstruction_chart(
@@ -45,7 +49,14 @@ def reconstruction_chart(
     """The decoder's error over its training; the dashed line is what knowing nothing gives."""
     y = alt.Y("y:Q").scale(zero=True).axis(title="MSE", tickCount=5, domain=False)
     rule = None if blind is None else (blind, "the mean image")
-    return _lines(lines, title, alt.X("x:Q").axis(title="epoch of the attacker", grid=False), y, rule, **size)
+    return _lines(
+        lines,
+        title,
+        alt.X("x:Q").axis(title="epoch of the attacker", grid=False, tickMinStep=1, format="d"),
+        y,
+        rule,
+        **size,
+    )
 
 
 def context_chart(lines: Sequence[Series], title: str = "Context detection", **size: int) -> Picture:
@@ -100,15 +111,9 @@ def _lines(
         where = alt.Chart(alt.InlineData(values=[{"y": rule[0], "text": rule[1]}])).encode(y="y:Q")
         layers.append(where.mark_rule(strokeDash=[4, 3], color=MUTED))
         layers.append(
-            where.mark_text(align="right", dy=-6, color=MUTED).encode(
-                text="text:N", x=alt.value(size_of(width))
-            )
+            where.mark_text(align="right", dy=-6, color=MUTED).encode(text="text:N", x=alt.value(width - 2))
         )
     return alt.layer(*layers).properties(width=width, height=height, title=title)
-
-
-def size_of(width: int) -> int:
-    return width - 2
 
 
 def grid(rows: Sequence[tuple[str, np.ndarray[Any, Any]]], side: int = 72) -> bytes:

@@ -69,7 +69,7 @@ def judged(found: Tensor, original: Tensor) -> dict[str, float]:
 
 
 def matched(found: Tensor, original: Tensor) -> Ids:
-    """For each original the reconstruction that is meant, one each, so that the whole error is least."""
+    """For each ``original`` the row of ``found`` that is meant, one each, so that the whole error is least."""
     from scipy.optimize import linear_sum_assignment
 
     apart = torch.cdist(original.flatten(1).double(), found.flatten(1).double()).square().cpu().numpy()

@@ -7,13 +7,13 @@ shares is judged by the same instruments.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
 from unskew.errors import InputError
-from unskew.expression import build, render
+from unskew.expression import build
 from unskew.types import Tree
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class View:
     """A function from groups of samples to what is shared of each group."""
 
     name: ClassVar[str]
+    of_model: ClassVar[bool] = False  # whether what is seen changes with the model
 
     @property
     def group(self) -> int:
@@ -37,7 +38,8 @@ class View:
         raise TypeError(f"{self.name} does not say what is seen: define show()")
 
     def __str__(self) -> str:
-        return render(self)
+        values = ", ".join(str(getattr(self, f.name)) for f in fields(self))
+        return f"{self.name}({values})" if values else self.name
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Features(View):
     """The activation at a layer of the global model, in evaluation mode (FLea, section 3.2)."""
 
     name: ClassVar[str] = "features"
+    of_model: ClassVar[bool] = True
 
     layer: str  # one of the model's; ``last`` is what its classifier sees
 
