@@ -15,6 +15,29 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix
 
 from unskew.data.dataset import Array
+from unskew.network import Wireless
+from unskew.seeds import generator
+
+BITS = 6276  # of an MNIST sample
+
+
+def small(
+    seed: int, clients: int, classes: int = 4, samples: int = 12, seconds: float = 0.15
+) -> tuple[Array, Array, Array, Array, Array]:
+    """Users of one class and a few of all, few enough to solve: counts, closeness, rates, links, samples in time."""
+    rng = generator(seed, "small")
+    counts = np.zeros((clients, classes), np.int64)
+    for k in range(clients):
+        one = k >= max(1, clients // 6)
+        counts[k] = rng.multinomial(
+            samples, np.eye(classes)[rng.integers(classes)] if one else [1 / classes] * classes
+        )
+    network = Wireless(snr=10)
+    trust, rates = network.trust(clients, seed), network.rates(clients, seed)
+    linked = (trust >= 0.5) & (rates >= BITS / seconds)
+    np.fill_diagonal(linked, False)
+    in_time = np.minimum(np.floor(seconds * rates / BITS + 1e-9), samples)
+    return counts, trust, rates, linked, in_time
 
 
 def best_emd(counts: Array, linked: Array, in_time: Array, *, printed: bool = False) -> float:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exact_sharing import best_emd
+from exact_sharing import BITS, best_emd, small
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.data.partition import partition
@@ -19,7 +19,6 @@ from unskew.prepare import Cec, CentralSharing, Daca, Scc
 from unskew.prepare.clustered import ALONE, after_sharing, system_emds
 from unskew.seeds import generator
 
-BITS = 6276
 MNIST = np.array([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
 
 
@@ -96,23 +95,6 @@ def test_on_the_papers_setting_sharing_never_raises_the_normalised_emd(papers, s
             for join in ("unlike", "gain"):
                 found = Daca(e_th=e_th, T_th=T_th, join=join).clusters(counts, trust, rates, BITS)
                 assert system_emds(after_sharing(counts, found), counts)[0] <= before + 1e-12
-
-
-def small(seed, clients, classes=4, samples=12, seconds=0.15):
-    """Single-class users and a few mixed ones, few enough for the oracle."""
-    rng = generator(seed, "small")
-    counts = np.zeros((clients, classes), np.int64)
-    for k in range(clients):
-        one = k >= max(1, clients // 6)
-        counts[k] = rng.multinomial(
-            samples, np.eye(classes)[rng.integers(classes)] if one else [1 / classes] * classes
-        )
-    network = Wireless(snr=10)
-    trust, rates = network.trust(clients, seed), network.rates(clients, seed)
-    linked = (trust >= 0.5) & (rates >= BITS / seconds)
-    np.fill_diagonal(linked, False)
-    in_time = np.minimum(np.floor(seconds * rates / BITS + 1e-9), samples)
-    return counts, trust, rates, linked, in_time
 
 
 def by_trying(counts, linked, in_time, printed):

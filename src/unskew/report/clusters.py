@@ -48,7 +48,7 @@ def cluster_picture(
                 links.append({"x": middle[0], "y": middle[1], "x2": px, "y2": py})
         if cluster.head is not None:
             nodes.append(_node(cluster.head, *middle, counts, labels, "head"))
-            said = f"{cluster.samples} samples to {len(cluster.members)}"
+            said = f"{cluster.samples} sample{'s' * (cluster.samples != 1)} to {len(cluster.members)}"
         else:
             said = "no sharing"
         notes.append({"x": middle[0], "y": y + 2 * radius, "text": said})
