@@ -18,7 +18,7 @@ from unskew.tiny import apart, other_engines, play
 
 KINDS = {"series": ((1, 64, 2), "harnet"), "spectrogram": ((1, 12, 20), "audionet")}
 
-WIDE = {"ccvr": "ccvr(variant=features, share=0.5)", "fedbr": "fedbr(width=16, out=8)"}
+WIDE = {"ccvr": "ccvr(variant=features, share=0.5)", "fedbr": "fedbr(width=16, out=8, group=4)"}
 """What HARNet's thousands of features want to be written."""
 
 
