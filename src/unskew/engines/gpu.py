@@ -117,6 +117,10 @@ class FastGPU:
     ) -> list[Return]:
         size = min(self.block, self.largest or self.block, max(len(errands), job.cohort))
         room = Room(size, *_longest(job, federation, errands))
+        if any(
+            e.plan.batch != job.local.batch for e in errands
+        ):  # tuned client by client: as large as any so far
+            room = Room(size, *_largest(errands)).over(self._stage.room if self._stage is not None else None)
         block = padded_to(room, blocked(task, errands, job.dtype, self.device))
         if self._stage is None or not self._stage.fits(task, room, block):
             self._stage = None  # free the old one's memory before the new one takes its own
@@ -144,10 +148,21 @@ class Room:
     steps: int
     batch: int
 
+    def over(self, other: Room | None) -> Room:
+        """Room for both: graphs last once the largest has come."""
+        if other is None or other.clients != self.clients:
+            return self
+        return Room(self.clients, max(self.steps, other.steps), max(self.batch, other.batch))
+
+
+def _largest(errands: list[Errand]) -> tuple[int, int]:
+    """The most steps and the largest batch among these clients."""
+    return max(e.plan.steps for e in errands), max(e.plan.widest for e in errands)
+
 
 def _longest(job: Job, federation: Federation, errands: list[Errand]) -> tuple[int, int]:
     """The most steps and the largest batch any client of this federation can have, so that graphs last."""
-    here = max(e.plan.steps for e in errands), max(e.plan.widest for e in errands)
+    here = _largest(errands)
     largest = int(federation.budget.max())
     batch = min(job.local.batch, int(federation.sizes.max()))
     per_epoch = batches_in(largest, job.local.batch, job.local.last)
