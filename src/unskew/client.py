@@ -31,7 +31,12 @@ class Pool:
     std: Tensor
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        return (self.x[index].to(self.mean.dtype) - self.mean) / self.std, self.y[index]
+        if self.x.is_contiguous():  # several times faster than x[index], which keeps the layout of others
+            x = self.x.index_select(0, index.flatten()).view(*index.shape, *self.x.shape[1:])
+        else:
+            x = self.x[index]
+        y = self.y.index_select(0, index.flatten()).view(index.shape)
+        return (x.to(self.mean.dtype) - self.mean) / self.std, y
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from unskew.errors import InputError
 from unskew.spec import Spec
 
 WORTH_WORKERS = 2e11
-"""Multiply-adds of a run (some seconds of one core) from which worker processes pay."""
+"""Multiply-adds of a run (some seconds of one core) from which worker processes and recorded steps pay."""
 
 
 def device_of(spec: Spec) -> torch.device:
@@ -45,5 +45,6 @@ def choose(spec: Spec, device: torch.device, work: float) -> Engine:
         raise InputError(f"precision {spec.precision} needs a GPU; write precision = fp32 on the cpu")
     if spec.compile:
         raise InputError("compile needs a GPU: on a CPU it does not pay")
-    small = spec.engine == "auto" and spec.workers is None and work < WORTH_WORKERS
-    return FastCPU(1 if small else spec.workers or cores(), spec.block)
+    small = work < WORTH_WORKERS
+    alone = small and spec.engine == "auto" and spec.workers is None
+    return FastCPU(1 if alone else spec.workers or cores(), spec.block, record=not small)

@@ -41,8 +41,8 @@ class FastCPU:
 
     name = "fast"
 
-    def __init__(self, workers: int | None = None, block: int | None = None):
-        self.count, self.block = workers or cores(), block
+    def __init__(self, workers: int | None = None, block: int | None = None, record: bool = False):
+        self.count, self.block, self.record = workers or cores(), block, record
         self.crew: Crew | None = None
         self.boards: dict[str, Board] = {}
         self.told: dict[str, object] = {}
@@ -55,7 +55,7 @@ class FastCPU:
         how = (
             "one client at a time, channels last"
             if job.net.convolves
-            else f"{self.stack(job)} clients stacked"
+            else f"{self.stack(job)} clients stacked" + (", steps recorded" if self.record else "")
         )
         return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
 
@@ -160,7 +160,7 @@ class FastCPU:
             layout = job.net.convolves
             tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
-            self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1))
+            self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1, self.record))
         if federation is not None and self.told.get("federation") is not federation:
             self.told["federation"] = federation
             lists = {k: getattr(federation, k) for k in ("indices", "offsets", "budget", "weigh", "pooled")}
@@ -217,6 +217,7 @@ class Samples:
     rest: dict[str, Any]
     channels_last: bool
     stacked: bool
+    record: bool
 
     def dataset(self) -> Dataset:
         arrays: dict[str, Any] = {k: v.numpy() for k, v in self.tensors.items()}
@@ -247,7 +248,9 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     site = _once(
         setup,
         "samples",
-        lambda s: Site(s.dataset(), job.dtype, channels_last=s.channels_last, stacked=s.stacked),
+        lambda s: Site(
+            s.dataset(), job.dtype, channels_last=s.channels_last, stacked=s.stacked, record=s.record
+        ),
     )
     models: Board = setup["models"]
     if isinstance(work, Judgement):

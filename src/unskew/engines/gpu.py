@@ -27,7 +27,7 @@ from unskew.engines.errands import errand, gathered
 from unskew.engines.lanes import Lanes
 from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
-from unskew.engines.stacked import Block, blocked, returned
+from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
 from unskew.plan import batches_in
 from unskew.store import ClientStore
@@ -230,7 +230,7 @@ class Stage:
 
     def play(self, block: Block) -> None:
         """Train a block: copy it in, replay its steps, and leave the models in it."""
-        mine, theirs = _tensors(self.block), _tensors(block)
+        mine, theirs = tensors(self.block), tensors(block)
         for name, value in mine.items():
             value.copy_(theirs[name])
         self.block.errands[:] = block.errands
@@ -242,21 +242,9 @@ class Stage:
         block.losses.copy_(self.block.losses)
 
 
-def _tensors(block: Block) -> dict[str, Tensor]:
-    """Every tensor of a block by name."""
-    found = {"index": block.index, "weight": block.weight, "rate": block.rate, "census": block.census}
-    if block.seeds is not None:
-        found["seeds"] = block.seeds
-    for kind in ("params", "buffers", "anchor"):
-        found |= {f"{kind}/{k}": v for k, v in getattr(block, kind).items()}
-    for kind in ("draws", "mine", "shared"):
-        found |= {f"{kind}/{p}/{k}": v for p, tree in getattr(block, kind).items() for k, v in tree.items()}
-    return found
-
-
 def _signature(block: Block) -> tuple[Any, ...]:
     """Shapes and types of a block: what a captured step depends on."""
-    shapes = tuple((n, v.shape, v.dtype) for n, v in sorted(_tensors(block).items()))
+    shapes = tuple((n, v.shape, v.dtype) for n, v in sorted(tensors(block).items()))
     return (*shapes, block.own_anchor)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from unskew.client import Errand, Pool, Return, Task, train
 from unskew.data.dataset import Array, Dataset
+from unskew.engines.recorded import Recording, play_recorded
 from unskew.engines.stacked import train_stacked
 from unskew.net import Net
 from unskew.types import Tree
@@ -39,6 +42,7 @@ class Site:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     channels_last: bool = False
     stacked: bool = False
+    record: bool = False  # whether stacked steps are recorded and replayed
 
     def __post_init__(self) -> None:
         data = self.dataset
@@ -50,6 +54,7 @@ class Site:
             last = self.channels_last and held.dim() == 4
             return held.contiguous(memory_format=torch.channels_last) if last else held
 
+        self.recordings: dict[Any, Recording] = {}
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
         self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
 
@@ -66,7 +71,8 @@ class Site:
 
     def train(self, task: Task, errands: Sequence[Errand]) -> list[Return]:
         if self.stacked:
-            return train_stacked(task, self.pool, errands, self.device)
+            play = partial(play_recorded, known=self.recordings) if self.record else None
+            return train_stacked(task, self.pool, errands, self.device, play)
         return [train(task, self.pool, e) for e in errands]
 
     def judge(self, net: Net, model: Tree, places: Array | None, test: bool = False) -> tuple[Tensor, Tensor]:

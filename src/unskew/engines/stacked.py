@@ -8,7 +8,7 @@ is that of ``unskew.client``; only the order of additions inside a kernel may di
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +103,32 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
         mine=mine,
         shared={part: {k: there(v) for k, v in tree.items()} for part, tree in ordered[0].shared.items()},
     )
+
+
+def tensors(block: Block) -> dict[str, Tensor]:
+    """Every tensor of a block by name."""
+    found = {"index": block.index, "weight": block.weight, "rate": block.rate, "census": block.census}
+    if block.seeds is not None:
+        found["seeds"] = block.seeds
+    for kind in ("params", "buffers", "anchor"):
+        found |= {f"{kind}/{k}": v for k, v in getattr(block, kind).items()}
+    for kind in ("draws", "mine", "shared"):
+        found |= {f"{kind}/{p}/{k}": v for p, tree in getattr(block, kind).items() for k, v in tree.items()}
+    return found
+
+
+def with_tensors(block: Block, found: Mapping[str, Tensor]) -> Block:
+    """The block over other tensors, named as by ``tensors``."""
+
+    def under(kind: str) -> Tree:
+        return {k.removeprefix(f"{kind}/"): v for k, v in found.items() if k.startswith(f"{kind}/")}
+
+    def by_part(kind: str) -> dict[str, Tree]:
+        return {part: under(f"{kind}/{part}") for part in getattr(block, kind)}
+
+    plain = {k: found[k] for k in ("index", "weight", "rate", "census", "seeds") if k in found}
+    trees = {k: under(k) for k in ("params", "buffers", "anchor")}
+    return replace(block, **plain, **trees, **{k: by_part(k) for k in ("draws", "mine", "shared")})  # type: ignore[arg-type]
 
 
 class Stepper:
@@ -220,11 +246,20 @@ class Stepper:
         return corrected(self.task, net, grads, params, Batch(x, y, weight), scene)
 
 
-def train_stacked(task: Task, pool: Pool, errands: Sequence[Errand], device: torch.device) -> list[Return]:
+def train_stacked(
+    task: Task,
+    pool: Pool,
+    errands: Sequence[Errand],
+    device: torch.device,
+    play: Callable[[Task, Pool, Block], None] | None = None,
+) -> list[Return]:
     """Train these clients together, step by step, those still active as a prefix."""
     if not errands:
         return []
     block = blocked(task, errands, pool.mean.dtype, device)
+    if play is not None:
+        play(task, pool, block)
+        return returned(task, pool, block)
     stepper = Stepper(task, pool, block)
     for s in range(block.steps):
         stepper.step(s, block.active[s], block.padded[s])

@@ -20,30 +20,20 @@ from unskew.errors import InputError
 
 M = TypeVar("M", bound=nn.Module)
 
-_LOW = (
-    0xFFFFFFFF  # arithmetic is done in int64 on 32-bit words; both factors below 2**31, so nothing overflows
-)
-
-
-def _mix(word: Tensor) -> Tensor:
-    """A bijection of 32-bit words in which every input bit changes about half of the output bits."""
-    word = ((word >> 16) ^ word) * 0x7FEB352D & _LOW
-    word = ((word >> 15) ^ word) * 0x119DE1F3 & _LOW
-    return (word >> 16) ^ word
-
 
 def random_words(seed: Tensor, stream: int, count: int) -> Tensor:
-    """``count`` words, uniform in 0..2**32-1: a function of the seed, the stream and the place alone.
+    """``count`` int32 words, uniform in -2**31..2**31-1: a function of the seed, the stream and the place alone.
 
-    Multiplied places through a bijection, as in splitmix (Steele et al., OOPSLA 2014), with the seed's halves as two
-    keys: with one, two streams would often be the same words in another order. Integer arithmetic only, so a CPU
-    and a GPU agree to the bit. ``seed`` is a 0-d int64 tensor of 64 bits that are already random
-    (``unskew.client.mask_seeds``); under ``vmap`` it may be batched.
+    Multiplied places, scrambled twice as in splitmix (Steele et al., OOPSLA 2014), with the seed's halves as two
+    keys: with one, two streams would often be the same words in another order. Whole numbers that wrap around, so
+    a CPU and a GPU agree to the bit. ``seed`` is a 0-d int64 tensor of random bits (``unskew.client.mask_seeds``);
+    under ``vmap`` it may be batched.
     """
-    first = (seed ^ (0x61C88647 * (stream + 1))) & _LOW
-    second = (seed >> 32) & _LOW
-    place = torch.arange(count, device=seed.device)
-    return _mix((place ^ first) * 0x1E3779B9 + second & _LOW)
+    first, second = (seed ^ (0x61C88647 * (stream + 1))).to(torch.int32), (seed >> 32).to(torch.int32)
+    word = torch.arange(count, dtype=torch.int32, device=seed.device) ^ first
+    word = word.mul_(0x1E3779B9).add_(second)
+    word = (word >> 15).bitwise_xor_(word).mul_(0x7FEB352D)
+    return (word >> 13).bitwise_xor_(word).mul_(0x119DE1F3)
 
 
 class Dropout(nn.Module):
@@ -71,8 +61,12 @@ class Dropout(nn.Module):
             return x * 0
         shape = x.shape[:2] if self.channels else x.shape
         words = random_words(self.seed, self.index, math.prod(shape))
-        kept = (words >= round(self.p * 2**32)).to(x.dtype) * (1 / (1 - self.p))
-        return x * kept.reshape(*shape, *[1] * (x.ndim - len(shape)))
+        stays = (words >= round(self.p * 2**32) - 2**31).reshape(*shape, *[1] * (x.ndim - len(shape)))
+        like = x if stays.shape == x.shape else x.flatten(2)[:, :, 0].reshape(stays.shape)
+        kept = torch.empty_like(like).copy_(
+            stays
+        )  # in the memory layout of x: products across layouts are slow
+        return x * kept.mul_(1 / (1 - self.p))
 
     def extra_repr(self) -> str:
         return f"p={self.p}, channels={self.channels}, index={self.index}"
