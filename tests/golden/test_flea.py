@@ -227,8 +227,8 @@ def test_empty_buffer_and_zero_weights_are_fedavg_to_the_last_bit():
 def test_padding_reaches_no_term_of_the_loss():
     """With a filled buffer too: rows of weight 0 change neither loss, gradient nor batch statistics."""
     for variant in ("paper", "code"):
-        for model in ("mlp(hidden=[6])", normed):
-            method = Method.of(FLea("last", share=0.5, variant=variant))
+        for model, layer in (("mlp(hidden=[6])", "last"), (normed, "0"), (normed, "last")):
+            method = Method.of(FLea(layer, share=0.5, variant=variant))
             memory = play(method, rounds=1, model=model).state.server["flea"]
             setup = ready(method, model=model)
             found = [_one_step(setup, method.objective[0], memory, padding) for padding in (0, 3)]
@@ -286,6 +286,16 @@ def test_it_composes(other):
         found = play(method, rounds=5, engine=engine)
         assert apart(whole.state.params, found.state.params) < 1e-9
         assert [line["bytes"] for line in found.lines] == [line["bytes"] for line in whole.lines]
+
+
+@pytest.mark.parametrize("variant", ["paper", "code"])
+def test_batch_norm_above_the_cut_agrees_between_engines(variant):
+    """Several passes through a batch norm in one step: statistics and gradients are those of the loop."""
+    method = Method.parse(f'flea("0", share=0.5, variant={variant})')
+    whole = play(method, rounds=3, model=normed)
+    for engine in other_engines():
+        found = play(method, rounds=3, model=normed, engine=engine)
+        assert apart(whole.state.params, found.state.params) < 1e-9
 
 
 def test_the_correlation_falls_with_its_weight():

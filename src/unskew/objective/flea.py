@@ -142,6 +142,10 @@ class FLea(Objective):
     def forward(self, step: Step) -> Mixed:
         net, layer, batch = step.net, self.cut(step.net), step.batch
         own = net.embed(step.params, batch.x, layer)
+        if self.variant == "code" and "rows" in step.shared:
+            # of several passes through a batch norm in one step all must weigh, or none: torch's kernel keeps the
+            # running averages for its gradient, and they must not move before that
+            net = net.weighing(batch.weight)
         if self.variant == "code" or "rows" not in step.shared:
             return Mixed(net.head(step.params, own, layer), batch.y, None, own, own)
         index, _ = batch_of(step.shared, step.draws, len(batch.x))
