@@ -12,6 +12,7 @@ from unskew.report.results import words
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.curves import learning_curves
 from unskew.report.results.data import class_names, data_section
+from unskew.report.results.disclosure import disclosure_section
 from unskew.report.results.gather import ACCURACY, Record
 from unskew.report.results.groups import Problem, repeats
 from unskew.report.results.leaderboard import Row
@@ -63,7 +64,7 @@ def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
             yield Paragraph(words.problem_line(rows))
         yield from _problem(problem, rows, looks, f"-{at}" if several else "", 3 if several else 2)
     yield Title("What leaves a client", "disclosure")
-    yield from _disclosure(compared)
+    yield from disclosure_section(compared.tables)
     yield Title("All runs", "runs")
     yield from _runs(compared)
     yield Title("Repeat it", "repeat")
@@ -188,20 +189,6 @@ def _weakest(rows: Sequence[Row], problem: Problem) -> str:
             value, at = min(known)
             said.append(f"{row.group.label} is weakest on {names[at] if names else at} with {value:.0%}")
     return "Accuracy by class: " + "; ".join(said)
-
-
-def _disclosure(compared: Comparison) -> Iterator[Block]:
-    methods = {
-        row.group.method: row.group.counted[0].discloses for _, rows in compared.tables for row in rows
-    }
-    table = [
-        [
-            method,
-            "not known for a run that did not finish" if what is None else "; ".join(what) or "nothing more",
-        ]
-        for method, what in methods.items()
-    ]
-    yield Table(["method", "beyond a model update"], table)
 
 
 def _runs(compared: Comparison) -> Iterator[Block]:

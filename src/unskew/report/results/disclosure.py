@@ -1,0 +1,100 @@
+"""The report's page on privacy: what each method sends beyond updates, how much, to whom, and what attacks found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from unskew.report.page import Block, Paragraph, Table
+from unskew.report.results import words
+from unskew.report.results.gather import Record, number
+from unskew.report.results.leaderboard import Row
+from unskew.report.results.markup import Title
+
+MOST_PICTURES = 4
+
+
+def disclosure_section(tables: Sequence[tuple[Any, Sequence[Row]]]) -> Iterator[Block]:
+    """A row a method, then a part for every attacked run, the first of each method with its pictures."""
+    rows = [row for _, held in tables for row in held]
+    first = {row.group.method: row.group.counted[0] for row in reversed(rows) if row.group.counted}
+    records = {method: first[method] for method in dict.fromkeys(row.group.method for row in rows)}
+    head = ["method", "beyond a model update", "sent by clients", "sent to clients", "exposure", "c"]
+    table = [[method, *_told(record)] for method, record in records.items()]
+    kept = [0, 1, *(at for at in range(2, 6) if any(row[at] != words.DASH for row in table))]
+    yield Table([head[at] for at in kept], [[row[at] for at in kept] for row in table], frozenset(head[2:]))
+    if len(kept) > 2:
+        yield Paragraph(
+            "Bytes are those of a run beyond models, of its first seed. Exposure is the share of ordered pairs of "
+            "clients of which one was given something of the other's data by the last round. c is the distance "
+            "correlation of what is shared with the samples behind it, in the first and the last round measured.",
+            quiet=True,
+        )
+    yield from _attacks([record for row in rows for record in row.group.counted])
+
+
+def _told(record: Record) -> list[str]:
+    declared = record.discloses
+    said = (
+        "not known for a run that did not finish"
+        if declared is None
+        else "; ".join(declared) or "nothing more"
+    )
+    kinds = record.bytes_by_kind()
+    # "model for flea" is a model that travels once more: a cost, but no disclosure
+    up, down = (
+        sum(n for (way, kind), n in kinds.items() if way in ways and not kind.startswith("model"))
+        for ways in (("up", "peer"), ("down",))
+    )
+    return [said, _size(up), _size(down), _exposure(record), _correlation(record)]
+
+
+def _size(count: float) -> str:
+    return words.size(count) if count else words.DASH
+
+
+def _exposure(record: Record) -> str:
+    from unskew.privacy.exposure import exchanges, exposure
+
+    clients = int(record.data.get("clients") or 0)
+    if not clients or not any(True for line in record.lines for _ in exchanges(line, clients)):
+        return words.DASH
+    return f"{exposure(record.lines, clients)[-1]:.0%}"
+
+
+def _correlation(record: Record) -> str:
+    found = [
+        value
+        for line in record.lines
+        for value in (line.get("distance_correlation") or {}).values()
+        if number(value) is not None
+    ]
+    return f"{found[0]:.2f} to {found[-1]:.2f}" if found else words.DASH
+
+
+def _attacks(records: Sequence[Record]) -> Iterator[Block]:
+    from unskew.privacy.findings import findings
+    from unskew.privacy.laboratory import read
+    from unskew.privacy.page import GRIDS, Image, grids
+
+    attacked = [(r, found) for r in records if r.path is not None and (found := read(r.path)) is not None]
+    if not attacked:
+        yield Paragraph(
+            "No run was attacked; `unskew attack RUN` tries what can be got out of it.", quiet=True
+        )
+        return
+    yield Title("What attacks got out of it", "attacks", 3)
+    yield Table(
+        ["method", "attack", "what it found"],
+        [
+            [f"{r.spec.method}, seed {r.spec.seed}", name, sentence]
+            for r, found in attacked
+            for name, sentence in findings(found)
+        ],
+    )
+    drawn: set[tuple[str, str]] = set()
+    for r, found in attacked:
+        for name, png, caption in grids(r.path, found):  # type: ignore[arg-type]
+            if (r.spec.method, name) not in drawn and len(drawn) < MOST_PICTURES:
+                drawn.add((r.spec.method, name))
+                yield Image(png, f"{r.spec.method}: {GRIDS[name].lower()}. {caption}", GRIDS[name])
