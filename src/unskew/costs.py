@@ -101,6 +101,8 @@ class Costs:
         for transfer in sharing.transfers:
             counted = {"down": self.down, "up": self.up, "peer": self.peer}[transfer.way]
             counted["samples"] += sharing.bytes_of(transfer)
+        if sharing.counts:
+            self.up["label counts"] += sharing.counts
         if self.air:
             self.air.samples(sharing)
         told = [{"part": sharing.part, **transfer.said(clients)} for transfer in sharing.transfers]

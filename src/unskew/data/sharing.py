@@ -51,6 +51,7 @@ class Sharing:
     bits: int  # of one sample with its label
     seconds: float  # on the air, all transfers together
     report: Mapping[str, Any]
+    counts: int = 0  # bytes of the label counts that clients told the server beforehand
 
     def bytes_of(self, transfer: Transfer) -> int:
         """What a transfer brings, counted once a receiver."""

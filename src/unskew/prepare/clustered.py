@@ -136,8 +136,9 @@ class Clustered(Prepare):
     budget: what a local epoch passes over: all samples ``held``, or as many as the client's ``own``.
     """
 
-    discloses: ClassVar[tuple[str, ...]] = ("label counts to the server", "raw samples to peers")
+    discloses: ClassVar[tuple[str, ...]] = ("raw samples to peers",)
     paper: ClassVar[str] = "DACA (Hu et al.)"
+    asks_counts: ClassVar[bool] = False  # whether clusters are formed by label counts
 
     e_th: float = 0.5
     T_th: float = 1.0
@@ -216,7 +217,8 @@ class Clustered(Prepare):
         after = grown(federation, transfers, self.weigh, self.budget)
         report = self._report(clusters, federation.counts, after.counts)
         bits = federation.dataset.bits
-        sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report)
+        told = 8 * federation.counts.size if self.asks_counts else 0  # a whole number a client and class
+        sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report, told)
         return replace(after, sharing=(*federation.sharing, sharing))
 
     def notes(self, federation: Federation) -> Mapping[str, Any]:
