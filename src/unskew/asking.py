@@ -6,7 +6,7 @@ for here. An answer is all that leaves a client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -69,15 +69,19 @@ class Ask:
 
     def __call__(self, part: Part, clients: Iterable[int], question: Question) -> list[Tree]:
         """The answers of these clients, in this order; the model went down to each, and its answer came up."""
-        net, pool, answers = self.net, self._pool(), []
+        return list(self.each(part, clients, question))
+
+    def each(self, part: Part, clients: Iterable[int], question: Question) -> Iterator[Tree]:
+        """The same, one after the other: for answers that are too large to keep all of."""
+        net, pool = self.net, self._pool()
         device = next(iter(self.model.values())).device
         for client in clients:
             places = torch.from_numpy(self.federation.samples(int(client)))
             asked = Asked(int(client), net, self.model, pool, places, device)
-            answers.append({k: v.detach() for k, v in question(asked).items()})
-        self.costs.down[f"model for {part.name}"] += len(answers) * self.costs.model
-        self.costs.up[f"{part.name} answers"] += sum(nbytes(answer) for answer in answers)
-        return answers
+            answer = {k: v.detach() for k, v in question(asked).items()}
+            self.costs.down[f"model for {part.name}"] += self.costs.model
+            self.costs.up[f"{part.name} answers"] += nbytes(answer)
+            yield answer
 
     @property
     def net(self) -> Net:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -111,10 +111,11 @@ class CCVR(Calibrate):
                 )
                 return params
         else:
-            answers = ask(
-                self, holding, lambda asked: moments(asked.embed().flatten(1), asked.labels, self.covariance)
+            kept = self.covariance
+            told = ask.each(
+                self, holding, lambda asked: moments(asked.embed().flatten(1), asked.labels, kept)
             )
-            mixture = merged(answers, federation.dataset.classes)
+            mixture = merged(told, federation.dataset.classes)
             features, labels = drawn(mixture, self.virtual, rng)
         like = next(iter(params.values()))
         features = features.to(like.device, like.dtype)
@@ -187,34 +188,31 @@ class Gaussian:
     spread: Tensor  # [d, d], or [d] where only variances are known
 
 
-def merged(answers: Sequence[Tree], classes: int) -> list[Gaussian]:
+def merged(answers: Iterable[Tree], classes: int) -> list[Gaussian]:
     """One Gaussian for each class that somebody holds, in the order of classes (eq. 3, 4).
 
-    Its moments are those of all clients' features of the class together. Written around the merged mean, where
-    eq. 4 subtracts two large numbers.
+    Its moments are those of all clients' features of the class together. They grow client by client around the mean
+    so far, where eq. 4 subtracts two large numbers; so no answer has to be kept.
     """
-    held: list[list[tuple[int, Tensor, Tensor]]] = [[] for _ in range(classes)]
+    totals, means, squares = [0] * classes, {}, {}
     for answer in answers:
         rows = zip(
             answer["counts"].tolist(), answer["means"].double(), answer["spreads"].double(), strict=True
         )
-        for c, row in zip(answer["classes"].tolist(), rows, strict=True):
-            held[c].append(row)
+        for c, (n, mean, spread) in zip(answer["classes"].tolist(), rows, strict=True):
+            before = totals[c]
+            totals[c] += n
+            if not before:
+                means[c], squares[c] = mean, (n - 1) * spread
+                continue
+            apart = mean - means[c]
+            between = apart.square() if len(spread) == len(mean) else _upper(torch.outer(apart, apart))
+            means[c] = means[c] + apart * n / totals[c]
+            squares[c] += (n - 1) * spread + between * before * n / totals[c]
     found = []
-    for c, rows_of_class in enumerate(held):
-        total = sum(n for n, _, _ in rows_of_class)
-        if not total:
-            continue
-        mean = torch.stack([n * mu for n, mu, _ in rows_of_class]).sum(0) / total
-        spread = torch.zeros_like(rows_of_class[0][2])
-        for n, mu, own in rows_of_class:
-            apart = mu - mean
-            between = apart.square() if own.numel() == mu.numel() else _upper(torch.outer(apart, apart))
-            spread += (n - 1) * own + n * between
-        spread /= max(1, total - 1)
-        found.append(
-            Gaussian(c, mean, spread if spread.numel() == mean.numel() else _whole(spread, len(mean)))
-        )
+    for c in sorted(means):
+        spread, width = squares[c] / max(1, totals[c] - 1), len(means[c])
+        found.append(Gaussian(c, means[c], spread if len(spread) == width else _whole(spread, width)))
     return found
 
 
