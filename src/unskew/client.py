@@ -80,7 +80,6 @@ class Return:
     work: float
     steps: int
     samples: int
-    held: int  # how many samples it trained from
     loss: float
     lr: float = 0.0
     pull: float = 0.0  # of the objectives, to the anchor
@@ -185,7 +184,6 @@ def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, losses: floa
         work=errand.work + travelled(task.local, errand.lr, errand.plan.steps),
         steps=errand.steps + errand.plan.steps,
         samples=errand.plan.samples,
-        held=len(errand.held),
         loss=losses / max(1, errand.plan.steps),
         lr=errand.lr,
         pull=sum(o.pull(errand.shared[o.name], errand.mine[o.name]) for o in task.objectives),
