@@ -36,7 +36,7 @@ def test_a_client_answers_with_the_moments_of_each_class_it_holds():
 
 
 def test_the_mixture_has_the_moments_of_all_features_together():
-    """(0, 0) and (2, 2) at one client, (4, 1) at another: mean (2, 1), and by eq. 4
+    """(0, 0) and (2, 2) at one client, (4, 1) at another: mean (2, 1), and S by its formula
 
     (1 x [[2, 2], [2, 2]] + 2 x [[1, 1], [1, 1]] + [[16, 4], [4, 1]] - 3 x [[4, 2], [2, 1]]) / 2 = [[4, 1], [1, 1]].
     Deviations (-2, -1), (0, 1), (2, 0) say the same. Nobody holds class 1.

@@ -101,7 +101,7 @@ def server(ensemble="mean"):
 
 
 def test_the_servers_judge_is_the_mean_of_the_clients_logits():
-    """Of (0, 0): the mean is (1, 0), and its loss for class 0 is log(1 + e^-1) = 0.313262 (eq. 4)."""
+    """Of (0, 0): the mean is (1, 0), and its loss for class 0 is log(1 + e^-1) = 0.313262."""
     assert float(server()) == pytest.approx(0.313262, abs=1e-6)
 
 

@@ -35,7 +35,7 @@ class CCVR(Calibrate):
     """Trains a copy of the classifier again, on virtual features of every class alike (Luo et al., NeurIPS 2021).
 
     The global model is sent to every client, which answers with count n_ck, mean mu_ck and covariance S_ck (over
-    n - 1) of its features of each class c it holds. The server merges them into one Gaussian a class (eq. 3, 4),
+    n - 1) of its features of each class c it holds. The server merges them into one Gaussian a class,
         mu_c = sum of n_ck mu_ck / N_c,
         S_c = (sum of (n_ck - 1) S_ck + sum of n_ck mu_ck mu_ck' - N_c mu_c mu_c') / (N_c - 1),
     which are the moments of all features of the class together; draws ``virtual`` features of each, and trains
@@ -47,9 +47,9 @@ class CCVR(Calibrate):
     epochs, lr, batch: of the classifier's training, by SGD with momentum 0.9.
     every: calibrate at every evaluation, not only at the last; each asks all clients again.
 
-    The paper gives no optimiser and found no published code; others draw 100 to 2,000 features of a class and
-    train for one to ten epochs. A class that nobody holds is not drawn. A single sample of a class has no
-    covariance: its features are its mean. Where one client lacks all data, it is not asked.
+    No official code was found, and how the classifier is trained is ours; others draw 100 to 2,000 features of a class
+    and train for one to ten epochs. A class that nobody holds is not drawn. A single sample of a class has no
+    covariance: its features are its mean. Who holds nothing is not asked.
     """
 
     name: ClassVar[str] = "ccvr"
@@ -189,10 +189,10 @@ class Gaussian:
 
 
 def merged(answers: Iterable[Tree], classes: int) -> list[Gaussian]:
-    """One Gaussian for each class that somebody holds, in the order of classes (eq. 3, 4).
+    """One Gaussian for each class that somebody holds, in the order of classes.
 
     Its moments are those of all clients' features of the class together. They grow client by client around the mean
-    so far, where eq. 4 subtracts two large numbers; so no answer has to be kept.
+    so far, where S_c as written subtracts two large numbers; so no answer has to be kept.
     """
     totals, means, squares = [0] * classes, {}, {}
     for answer in answers:

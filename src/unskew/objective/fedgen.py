@@ -31,8 +31,8 @@ class FedGen(Objective):
     variant ``input``, as FLea compares itself with it (appendix C.3): G makes samples, by four transposed
     convolutions, and the global model alone judges them; classes are drawn alike; the first 30 rounds are FedAvg.
     variant ``latent``, the original: G makes penultimate features, and the mean of the logits of the round's client
-    models judges them, l(softmax(1/K sum of g_k(G(z, y))), y) (eq. 4); y is drawn as often as clients that answered
-    hold it, p(y), at the server and at the client (eq. 5); from the second round on.
+    models judges them, l(softmax(1/K sum of g_k(G(z, y))), y); y is drawn as often as clients that answered
+    hold it, p(y), at the server and at the client; from the second round on.
 
     start: rounds before the generator is used (30, or 1). weight: of the made-up rows' loss.
     ensemble: ``weighted`` judges by each client's own loss, weighted by its share n_ck / sum of n_ck of the class.
