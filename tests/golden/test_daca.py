@@ -147,7 +147,7 @@ def test_the_worked_graph_in_a_run(radio):
         {"part": "daca", "from": 5, "to": [2, 3], "samples": 4, "seconds": 1.0},
     ]
     assert lines[0]["bytes"]["peer"] == {"samples": 2 * -(-2 * 289 // 8) + 2 * -(-4 * 289 // 8)}
-    assert lines[0]["bytes"]["up"]["label counts"] == 6 * 2 * 8
+    assert lines[0]["bytes"]["up"]["label counts"] == 6 * 2 * 4
     assert lines[0]["air"]["samples"] == 1.0
     assert "daca" not in lines[1]
     assert "shared" not in lines[1]

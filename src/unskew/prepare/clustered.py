@@ -217,7 +217,7 @@ class Clustered(Prepare):
         after = grown(federation, transfers, self.weigh, self.budget)
         report = self._report(clusters, federation.counts, after.counts)
         bits = federation.dataset.bits
-        told = 8 * federation.counts.size if self.asks_counts else 0  # a whole number a client and class
+        told = 4 * federation.counts.size if self.asks_counts else 0  # a number of four bytes each
         sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report, told)
         return replace(after, sharing=(*federation.sharing, sharing))
 
