@@ -35,11 +35,20 @@ SETTINGS = {
     "progress": False,
 }
 QUICK = {
-    "reconstruction": Reconstruction(epochs=2, samples=300, test=50),
-    "context": Context(sizes=(10, 60), repeats=1, steps=60, test=60),
+    "reconstruction": Reconstruction(epochs=2, samples=150, test=40),
+    "context": Context(sizes=(10, 40), repeats=1, steps=20, test=40),
     "inversion": Inversion(steps=20, images=1, most=2),
     "progress": False,
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """As commands do: small batches are slower on two."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +126,7 @@ def test_a_decoder_learns_and_beats_knowing_nothing(run):
     """Of features of the first layer digits can be rebuilt; of an average of ten hardly."""
     target = subject(run)
     model = target.model()[1]
-    how = Reconstruction(epochs=15, samples=1000, test=200)
+    how = Reconstruction(epochs=8, samples=600, batch=32, lr=0.003, test=100)
     found = reconstruct(target, model, Features("dense1"), how).record
     mixed = reconstruct(target, model, Averages(10), how).record
     assert found["curve"][-1]["train_mse"] < found["curve"][0]["train_mse"]
@@ -129,7 +138,7 @@ def test_a_decoder_learns_and_beats_knowing_nothing(run):
 def test_context_is_found_with_more_examples_in_averages_too(run):
     """The square shows in averages, since every sample behind one has it; a few examples are not enough."""
     target = subject(run)
-    how = Context(square=0.25, sizes=(4, 400), repeats=2, steps=200, test=200)
+    how = Context(square=0.25, sizes=(4, 300), repeats=1, steps=120, test=150)
     few, many = identify(target, target.model()[1], Averages(5), how)["points"]
     assert many["accuracy"] > 0.9
     assert few["accuracy"] < many["accuracy"]
@@ -201,7 +210,7 @@ def test_bad_input_is_one_sentence(plain, words, sentence, capsys):
 
 def test_the_command_prints_what_was_found(plain, capsys):
     """In the terminal as sentences, or as JSON."""
-    words = ["attack", str(plain), "--only", "exposure,inversion", "--steps", "5"]
+    words = ["attack", str(plain), "--only", "exposure,inversion", "--steps", "3"]
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "fedavg"
     assert main(words) == 0
@@ -234,8 +243,8 @@ def test_groups_of_clients_hold_as_much_of_every_class(plain):
 
 def test_overfitting_is_analysed_from_a_kept_model(plain):
     """The scores of local and averaged models, of what they saw and what not, and the pictures."""
-    record = overfitting(plain, ("100", "10", "10+40"), accuracy=0.05, test=100, progress=False)
-    assert [row["group"] for row in record["groups"]] == ["100", "10", "10+40"]
+    record = overfitting(plain, ("100", "30", "30+40"), accuracy=0.05, test=100, progress=False)
+    assert [row["group"] for row in record["groups"]] == ["100", "30", "30+40"]
     assert record["groups"][1]["local"]["train_db"] > 0
     for name in ("bars.png", "tsne.png"):
         assert (plain / "overfitting" / name).read_bytes().startswith(b"\x89PNG")

@@ -38,8 +38,8 @@ def decoder(seen: Tensor, shape: tuple[int, ...]) -> nn.Module:
     """From what is seen (a batch, for its shape and scale) to samples of ``shape``, with values from 0 to 1.
 
     FLea, appendix D: four convolutions. The authors' code has 1x1, transposed, 3x3 and 1x1 (FACTS 3.1); the width
-    is ours. Activations smaller than the sample are enlarged after the first; vectors are spread over a quarter
-    of the sample's sides before it.
+    is ours. Activations smaller than the sample are enlarged after the first; vectors are spread over half of
+    the sample's sides before it.
     """
     first: list[nn.Module] = [Standardised(seen)]
     if len(shape) != 3:
@@ -49,7 +49,7 @@ def decoder(seen: Tensor, shape: tuple[int, ...]) -> nn.Module:
     channels, height, width = shape
     inputs = seen.shape[1]
     if seen.dim() != 4:
-        small = (max(1, height // 4), max(1, width // 4))
+        small = (-(-height // 2), -(-width // 2))
         inputs = WIDTH
         size = math.prod(seen.shape[1:])
         first += [nn.Flatten(), nn.Linear(size, inputs * math.prod(small)), nn.ReLU()]

@@ -99,6 +99,8 @@ def attack(
             raise InputError(
                 f"{path} has no checkpoint yet, so there is no model to attack; let it run first"
             )
+        for r in at_rounds:
+            found.model(r)  # one that is not there is refused before any work
         cpu = found.device == "cpu"
         how_r = reconstruction or Reconstruction(samples=ON_A_CPU if cpu else None)
         how_c, how_i = context or Context(), inversion or Inversion()

@@ -82,7 +82,7 @@ class Subject:
         return taken(self.dataset, places, self.device, self.dtype, test)
 
     def unit(self, normalised: Tensor) -> Tensor:
-        """The same samples with values from 0 to 1: bytes by 255, other data by the range of the pool."""
+        """The same samples with values from 0 to 1, by the range of the pool."""
         data = self.dataset
         mean, std = (
             torch.as_tensor(v).to(normalised).reshape(-1, *[1] * (len(data.shape) - 1))
@@ -93,9 +93,7 @@ class Subject:
 
     @cached_property
     def range(self) -> tuple[float, float]:
-        """The least and the largest value a sample can hold."""
-        if self.dataset.x.dtype == np.uint8:
-            return 0.0, 255.0
+        """The least and the largest value in the pool."""
         low, high = float(self.dataset.x.min()), float(self.dataset.x.max())
         return low, high if high > low else low + 1.0
 
