@@ -1,4 +1,4 @@
-"""The pictures on the pages of FLea's baselines, drawn: ``python docs/drawings.py`` writes ``docs/img/*.svg``."""
+"""The pictures on the pages of FLea and its baselines, drawn: ``python docs/drawings.py`` writes ``docs/img/*.svg``."""
 
 from __future__ import annotations
 
@@ -275,7 +275,94 @@ def fedbr() -> None:
     d.save("fedbr")
 
 
-DRAWN: dict[str, Callable[[], None]] = {f.__name__: f for f in (moon, feddecorr, fedlc, fedrs, fedntd, fedbr)}
+def flea() -> None:
+    """One round: features of the last clients down, mixed in, and new ones up under the new model."""
+    d = Drawing(
+        "A round of FLea",
+        "The server sends the model and shared features. A client mixes its own features with them half-way through "
+        "the model. After averaging, the clients get the new model and share features under it.",
+        height=300,
+    )
+    d.text(12, 50, "server", size=13, at="start", bold=True)
+    d.text(12, 178, "client", size=13, at="start", bold=True)
+    for y in (46, 174):
+        d.line(66, y, 748, y, GREY, 1, "3 4")
+    d.box(84, 28, 62, 36, "#ffffff", INK)
+    d.text(115, 50, "model")
+    d.box(170, 28, 120, 36, "#fae6cf", ORANGE)
+    d.text(230, 50, "buffer: f_F, y_F")
+    d.arrow(115, 66, 115, 146, INK)
+    d.box(80, 148, 70, 52)
+    d.text(115, 170, "lower")
+    d.text(115, 186, "layers")
+    d.arrow(150, 174, 206, 174, BLUE)
+    d.text(178, 166, "f", BLUE, 13)
+    d.arrow(250, 66, 266, 146, ORANGE)
+    d.box(208, 148, 122, 52, "#f1e4d6", INK)
+    d.text(269, 170, "β f + (1 − β) f_F")
+    d.text(269, 188, "β y + (1 − β) y_F", GREY, 11)
+    d.arrow(330, 174, 374, 174)
+    d.box(376, 148, 70, 52)
+    d.text(411, 170, "upper")
+    d.text(411, 186, "layers")
+    d.text(115, 232, "+ λ_2 c(x, f)", BLUE, 13)
+    d.text(115, 250, "f should tell little of x", GREY, 11)
+    d.text(269, 232, "β ~ Beta(2, 2)", INK, 13)
+    d.text(269, 250, "for every sample", GREY, 11)
+    d.text(411, 232, "CE + λ_1 KL", BLUE, 13)
+    d.text(411, 250, "to the global model", GREY, 11)
+    d.arrow(447, 160, 500, 66, INK)
+    d.box(470, 28, 84, 36, "#ffffff", INK)
+    d.text(512, 50, "average")
+    d.arrow(540, 66, 580, 146, INK)
+    d.text(568, 100, "a second download", GREY, 11, "start")
+    d.box(540, 148, 150, 52)
+    d.text(615, 170, "features of a tenth of")
+    d.text(615, 186, "its samples, under it")
+    d.arrow(690, 160, 708, 66, ORANGE)
+    d.box(660, 28, 88, 36, "#fae6cf", ORANGE)
+    d.text(704, 50, "next buffer")
+    d.text(380, 284, "only the round's clients share, and their features live for one round", GREY)
+    d.save("flea")
+
+
+def fedmix() -> None:
+    """Averages go round once; a step mixes them in, or expands around the scaled sample."""
+    d = Drawing(
+        "A step of FedMix",
+        "Averages of ten samples and of their labels are gathered once from everybody. A step mixes one of them into "
+        "each sample, or approximates that with the slope of the loss along the average.",
+    )
+    d.text(90, 30, "once, before round 0", size=13)
+    for i in range(5):
+        d.box(40 + 22 * i, 48 + 12 * (i % 2), 16, 16)
+    d.text(90, 96, "ten samples of a client", GREY, 11)
+    d.arrow(90, 104, 90, 134, GREY)
+    d.box(72, 138, 36, 36, ORANGE, ORANGE)
+    d.text(90, 194, "their mean x_m, and their", GREY, 11)
+    d.text(90, 210, "labels' mean y_m, to everyone", GREY, 11)
+    d.box(196, 40, 36, 36)
+    d.text(214, 34, "x, y", BLUE, 13)
+    d.arrow(236, 62, 286, 74, BLUE)
+    d.arrow(228, 80, 286, 158, BLUE)
+    d.arrow(112, 148, 286, 96, ORANGE)
+    d.arrow(112, 160, 286, 184, ORANGE)
+    d.box(290, 52, 220, 58, "#ffffff", INK)
+    d.text(400, 72, "taylor=false (FLea)", GREY, 11)
+    d.text(400, 94, "train on β x + (1 − β) x_m", size=13)
+    d.box(290, 136, 220, 74, "#ffffff", INK)
+    d.text(400, 156, "taylor=true (the original)", GREY, 11)
+    d.text(400, 178, "train on (1 − λ) x", size=13)
+    d.text(400, 198, "and add the slope along x_m", size=13)
+    d.text(530, 84, "label β y + (1 − β) y_m", INK, 12, "start")
+    d.text(530, 168, "label (1 − λ) y + λ y_m", INK, 12, "start")
+    d.text(530, 192, "+ λ ∂L/∂x · x_m", ORANGE, 13, "start")
+    d.save("fedmix")
+
+
+DRAWN: dict[str, Callable[[], None]] = {
+    f.__name__: f for f in (moon, feddecorr, fedlc, fedrs, fedntd, fedbr, flea, fedmix)
+}
 
 if __name__ == "__main__":
     for wanted in sys.argv[1:] or DRAWN:
