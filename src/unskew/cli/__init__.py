@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -42,8 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
     complain = Console(stderr=True, soft_wrap=True, highlight=False).print
+
+    def warn(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        """A warning of ours in one line, without the place in our code that it comes from."""
+        complain(f"[bold yellow]warning:[/] {_escaped(message)}")
+
     try:
-        result = app(args=words, prog_name="unskew", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = warn
+            result = app(args=words, prog_name="unskew", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except InputError as error:
         if "--debug" in words:
