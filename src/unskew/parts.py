@@ -296,14 +296,6 @@ class Objective(Part):
         """Whether ``absorb`` or ``renew`` looks at single clients' models, so that no engine may only sum them."""
         return False
 
-    def __init_subclass__(cls) -> None:
-        if callable(vars(cls).get("share")):
-            raise TypeError(
-                f"{cls.__name__}.share(memory, t) is called hand_out(memory, t): `share` is a hyper-parameter of parts "
-                "that share data"
-            )
-        super().__init_subclass__()
-
     def extra(self, net: Net, shape: tuple[int, ...], seed: int) -> Tree:
         """Once, before round 0: initial weights of heads to train and average with the model.
 
