@@ -17,7 +17,7 @@ from unskew.buffer import batch_of, dealt, gathered, handed_out, owners, roomy
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.net import Net
-from unskew.parts import Batch, Objective, Step
+from unskew.parts import Batch, Objective, Step, soft_labels
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
@@ -128,8 +128,8 @@ class FedMix(Objective):
     def inputs(self, batch: Batch, step: Step) -> Batch:
         if "rows" not in step.shared:
             return batch
-        x, y, classes = batch.x, batch.y, step.census.shape[-1]
-        mine = F.one_hot(y, classes).to(x.dtype) if y.dim() == 1 else y
+        x = batch.x
+        mine = soft_labels(batch.y, step.shared["labels"])
         if self.taylor:
             _, theirs = self._mean(step)
             return Batch((1 - self.mix) * x, (1 - self.mix) * mine + self.mix * theirs, batch.weight)

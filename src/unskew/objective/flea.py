@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from unskew.buffer import (
     Store,
@@ -27,7 +26,7 @@ from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
 from unskew.errors import InputError
 from unskew.net import Net
-from unskew.parts import After, Objective, Out, Step, task_loss
+from unskew.parts import After, Objective, Out, Step, soft_labels, task_loss
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
@@ -154,10 +153,9 @@ class FLea(Objective):
 
     def _mixed(self, step: Step, own: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Features and labels of eq. 2."""
-        y, classes = step.batch.y, step.census.shape[-1]
+        classes = own.new_zeros(1, step.census.shape[-1])
         beta = step.draws["beta"][: len(own)].to(own.dtype)
-        mine = F.one_hot(y, classes) if y.dim() == 1 else y
-        theirs = F.one_hot(step.shared["labels"][index].long(), classes)
+        mine, theirs = (soft_labels(y, classes) for y in (step.batch.y, step.shared["labels"][index]))
         wide = beta.reshape(-1, *[1] * (own.dim() - 1))
         features = wide * own + (1 - wide) * restored(step.shared, index, own.dtype)
         return features, beta[:, None] * mine + (1 - beta[:, None]) * theirs
