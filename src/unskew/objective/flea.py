@@ -200,7 +200,7 @@ class FLea(Objective):
 
     def _teacher(self, step: Step, features: Tensor) -> Tensor:
         """The global model's log-probabilities from the cut on."""
-        return step.net.judge(step.anchor, features, since=self.cut(step.net)).log_softmax(1).detach()
+        return step.net.judge(step.anchor, features.detach(), since=self.cut(step.net)).log_softmax(1)
 
     # --- the server
 
