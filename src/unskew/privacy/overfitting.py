@@ -56,6 +56,10 @@ class Group:
         all_clients = max(1, pool // self.size)
         return min(all_clients, max(10, round(all_clients / 10)))
 
+    def work(self, pool: int) -> int:
+        """Samples that its clients pass over in an epoch: what its round costs."""
+        return self.clients(pool) * (self.size + self.shared)
+
     def __str__(self) -> str:
         return f"{self.size}+{self.shared}" if self.shared else str(self.size)
 
@@ -91,7 +95,7 @@ def overfitting(
         before = _scored(found, start, tests, test=True)
         kept: dict[str, Any] = {"start test": before.pictured(), "labels start test": before.some_labels()}
         rows = []
-        with bar("overfitting", sum(g.clients(pool) for g in wanted), progress) as advance:
+        with bar("overfitting", sum(g.work(pool) for g in wanted), progress) as advance:
             for group in wanted:
                 rows.append(_played(found, start, round_, group, tests, seed, kept, advance))
         found.setup.job.engine.close()
@@ -197,6 +201,7 @@ def _played(
     """One round of a group's clients, and the scores of their models."""
     federation = dealt(found.dataset, group, seed)
     update = _trained(found, start, round_, federation)
+    advance(len(federation.indices))
     local: list[tuple[Scored, Scored]] = []
     for k in range(len(update)):
         model = {name: value[k].to(found.device) for name, value in update.params.items()}
@@ -206,7 +211,6 @@ def _played(
             kept |= {f"{group} train": train.pictured(), f"labels {group} train": train.some_labels()}
             kept |= {f"{group} test": test.pictured(), f"labels {group} test": test.some_labels()}
         local.append((replace(train, features=torch.zeros(0)), replace(test, features=torch.zeros(0))))
-        advance(1)
     job = found.setup.job
     rule = job.method.aggregate
     memory = found.setup.state.server[rule.name]

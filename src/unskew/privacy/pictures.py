@@ -63,8 +63,13 @@ def context_chart(lines: Sequence[Series], title: str = "Context detection", **s
     """The attacker's accuracy against how many examples it learnt from; 50% is chance."""
     x = (
         alt.X("x:Q")
-        .scale(type="log")
-        .axis(title="examples the attacker learns from", grid=False, format="~s")
+        .scale(type="log", nice=False)
+        .axis(
+            values=sorted({v for s in lines for v in s.x}),
+            title="examples the attacker learns from",
+            grid=False,
+            format="~s",
+        )
     )
     y = alt.Y("y:Q").scale(domain=[0.4, 1]).axis(title="accuracy", format="%", tickCount=6, domain=False)
     return _lines(lines, title, x, y, (0.5, "chance"), **size)
@@ -94,6 +99,7 @@ def _lines(
             orient="bottom",
             columns=1 if max(map(len, labels), default=0) > 22 else 2,
             labelLimit=330,
+            symbolOpacity=1,
         )
     )
     dash = (
@@ -104,7 +110,9 @@ def _lines(
     base = alt.Chart(alt.InlineData(values=values)).encode(x=x, color=colour)
     layers = []
     if any(s.spread for s in lines):
-        layers.append(base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q"), y2="high:Q"))
+        reach = y.copy()
+        reach.shorthand = "low:Q"
+        layers.append(base.mark_area(opacity=0.15, clip=True).encode(y=reach, y2="high:Q"))
     few = max((len(s.x) for s in lines), default=0) <= 30
     layers.append(base.mark_line(point={"size": 28} if few else False).encode(y=y, strokeDash=dash))
     if rule is not None:
