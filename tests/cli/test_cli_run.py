@@ -200,7 +200,7 @@ REFUSED = {
     ),
     "an unknown method": (
         "run --method centralised",
-        "there is no method or part 'centralised'; did you mean 'centralized'?",
+        "there is no method or part 'centralised'; did you mean 'centralized' or 'central_sharing'?",
     ),
     "two that decide": ("run --method full+uniform", "full and uniform both decide 'select'; keep one"),
     "an unknown measure": ("run --measure gama", "there is no measurement 'gama'; did you mean 'gamma'?"),
@@ -221,7 +221,10 @@ REFUSED = {
     "no file": ("run missing.toml", "there is no experiment file missing.toml"),
     "not a run": ("resume nothing", "nothing is not a run folder: it has no spec.json"),
     "no such folder": ("resume missing", "missing is not a run folder: it has no spec.json"),
-    "an unknown part": ("methods poled", "there is no method or part 'poled'; did you mean 'pooled'?"),
+    "an unknown part": (
+        "methods poled",
+        "there is no method or part 'poled'; did you mean 'pooled' or 'kld'?",
+    ),
     "no such column": (
         "run --partition by(subject)",
         "by(subject) needs a data set with columns, and this one has none",
