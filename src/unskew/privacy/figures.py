@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from unskew.errors import InputError
+from unskew.log import read_folder
+from unskew.method import Method
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
@@ -52,7 +54,9 @@ def nine(
             how = Reconstruction(epochs=epochs, samples=samples, optimizer=optimizer)  # type: ignore[arg-type]
             record = attack(
                 run,
-                only=("exposure", "correlation", "reconstruction", "context"),
+                only=("exposure", "correlation", "reconstruction", "context")
+                if shares(run)
+                else ("exposure",),
                 reconstruction=how,
                 context=Context(sizes=sizes),
                 data_folder=data,
@@ -109,6 +113,11 @@ def run_folders(folder: Path) -> Sequence[Path]:
     if not found:
         raise InputError(f"{folder} holds no run: there is no spec.json in or below it")
     return found
+
+
+def shares(run: Path) -> bool:
+    """Whether a run's method shows others anything of clients' data."""
+    return any(part.sends for part in Method.parse(read_folder(run)[1].method).parts)
 
 
 def main(arguments: list[str] | None = None) -> Any:
