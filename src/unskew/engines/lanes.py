@@ -8,6 +8,7 @@ gets a graph of its own instead of padding.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -19,6 +20,10 @@ from unskew.engines.stacked import Block
 from unskew.optim import optimizer
 from unskew.parts import Batch
 from unskew.types import Tree
+
+STREAMS = 16
+"""Clients that run at once; more take turns on these, and share the memory of their steps. A GPU starts kernels at a
+rate that some ten clients exhaust."""
 
 EXACT = 32
 """Short batches of up to this many samples get their own graph where batch norm is; longer ones are padded."""
@@ -33,7 +38,9 @@ class Lanes:
 
     def __init__(self, task: Task, pool: Pool, block: Block, compile: bool, capture: bool):
         rows = range(block.census.shape[0])
-        self.lanes = [Lane(task, pool, block, i, compile, capture) for i in rows]
+        # rows are sorted: the longest client, for whom all wait in the end, goes first
+        tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
+        self.lanes = [Lane(task, pool, block, i, compile, tracks[i % len(tracks)]) for i in rows]
         self.batch = block.index.shape[2]
         # a compiled step is too dear to have one for each size; without batch norm padding costs nothing
         self.exact = task.net.norms and self.batch <= EXACT and not compile
@@ -55,10 +62,18 @@ class Lanes:
             lane.end()
 
 
+class Track:
+    """A stream, and the memory of the steps that are replayed on it, one after the other."""
+
+    def __init__(self, priority: int):
+        self.stream = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
+        self.memory = torch.cuda.graph_pool_handle()
+
+
 class Lane:
     """One row of a block that stays where it is, and the steps captured over it."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, i: int, compile: bool, capture: bool):
+    def __init__(self, task: Task, pool: Pool, block: Block, i: int, compile: bool, track: Track | None):
         self.task, self.pool, self.block, self.i = task, pool, block, i
         self.params = {k: v[i].detach().requires_grad_() for k, v in block.params.items()}
         self.weights = {k: v[i] for k, v in block.params.items()}
@@ -67,38 +82,34 @@ class Lane:
         self.state = self.rule.init(self.weights)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
         self.loss: Callable[..., Tensor] = torch.compile(_loss, dynamic=False) if compile else _loss
-        self.capture = capture
+        self.track = track  # None: nothing is captured
         self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
-        if capture:
-            # rows are sorted: the longest client, for whom all wait in the end, goes first
-            self.stream = torch.cuda.Stream(priority=min(0, i - 3))  # type: ignore[no-untyped-call]
-            self.memory = torch.cuda.graph_pool_handle()
 
     def begin(self) -> None:
         """Start a leg: the block's new rows must have arrived before this lane reads them."""
         self.now.zero_()
         for value in self.state.values():
             value.zero_()
-        if self.capture:
-            self.stream.wait_stream(torch.cuda.current_stream())
+        if self.track is not None:
+            self.track.stream.wait_stream(torch.cuda.current_stream())
 
     def end(self) -> None:
         """Whoever reads the block from here on waits for this lane."""
-        if self.capture:
-            torch.cuda.current_stream().wait_stream(self.stream)
+        if self.track is not None:
+            torch.cuda.current_stream().wait_stream(self.track.stream)
 
     def play(self, size: int, padded: bool) -> None:
         """The next step of this row's plan, on its first ``size`` samples."""
-        if not self.capture:
+        if self.track is None:
             self._step(size, padded)
             self.now += 1
             return
-        with torch.cuda.stream(self.stream):
+        with torch.cuda.stream(self.track.stream):
             if (size, padded) not in self.graphs:
-                self.graphs[size, padded] = self._captured(size, padded)
+                self.graphs[size, padded] = self._captured(size, padded, self.track)
             self.graphs[size, padded].replay()
 
-    def _captured(self, size: int, padded: bool) -> torch.cuda.CUDAGraph:
+    def _captured(self, size: int, padded: bool, track: Track) -> torch.cuda.CUDAGraph:
         """Record one step; what the trial run changes is put back."""
         moving = [*self.weights.values(), *self.buffers.values(), *self.state.values()]
         moving += [self.block.losses[self.i], self.now]
@@ -106,9 +117,14 @@ class Lane:
         self._step(size, padded)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        graph.capture_begin(pool=self.memory)  # not torch.cuda.graph, which empties the cache each time
-        self._step(size, padded)
-        self.now += 1
+        graph.capture_begin(pool=track.memory)  # not torch.cuda.graph, which empties the cache each time
+        try:
+            self._step(size, padded)
+            self.now += 1
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # the capture is broken; what broke it is what counts
+                graph.capture_end()
+            raise
         graph.capture_end()
         for value, old in zip(moving, before, strict=True):
             value.copy_(old)
