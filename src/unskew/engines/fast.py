@@ -264,7 +264,10 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     leg = replace(leg, start=start, anchor=None if leg.anchor is None else models.row(0))
     store = ClientStore(as_tensors(work.memories))
     task = Task(job.net, job.method.objective, job.local, job.seed, site.dataset.classes, site.channels_last)
-    errands = [errand(job, leg, int(r), federation, as_tensors(shared), store, t) for r in work.rows]
+    given = as_tensors(shared)
+    if site.record:  # a recorded step depends on sizes, so what changes size is padded
+        given = {o.name: o.roomy(given[o.name]) for o in job.method.objective}
+    errands = [errand(job, leg, int(r), federation, given, store, t) for r in work.rows]
     if work.carry is not None:
         _go_on(errands, work.carry)
     returns = (

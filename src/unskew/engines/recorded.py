@@ -23,6 +23,12 @@ aten = torch.ops.aten
 
 Recording = Callable[..., Any]
 
+KEPT = 256
+"""Recordings kept; a run whose sizes never settle makes them anew."""
+
+BY_STEP = ("index", "weight", "rate", "seeds", "draws")
+"""What is looked up step by step; how many steps there are changes nothing."""
+
 
 def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recording]) -> None:
     """Train a block by recorded steps; ``known`` keeps them for the next block."""
@@ -32,15 +38,25 @@ def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recordi
     clients = 0
     with torch.no_grad():
         for s in range(block.steps):
-            if (
-                block.active[s] != clients
-            ):  # the first rows of everything, as long as these are the active ones
+            if block.active[s] != clients:
                 clients = block.active[s]
                 held = _first_rows(stepper, clients)
             values = [pool.x, pool.y, now, *held.values()]
             shapes = tuple((v.dtype, v.shape[1:], v.stride()[1:]) for v in values)
-            key = (task.net, task.objectives, task.local, clients, block.padded[s], block.own_anchor, shapes)
+            sizes = tuple(len(v) for name, v in held.items() if name.split("/")[0] not in BY_STEP and v.dim())
+            key = (
+                task.net,
+                task.objectives,
+                task.local,
+                clients,
+                block.padded[s],
+                block.own_anchor,
+                shapes,
+                sizes,
+            )
             if key not in known:
+                if len(known) >= KEPT:
+                    known.clear()
                 known[key] = _record(stepper, clients, block.padded[s], [*held], values)
             known[key](*values)
 
@@ -49,11 +65,10 @@ def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
     block = stepper.block
     found = tensors(block) | {f"state/{k}": v for k, v in stepper.state.items()} | {"losses": block.losses}
     whole = ("shared",) if block.own_anchor else ("shared", "anchor")
-    by_step = ("index", "weight", "rate", "seeds", "draws")
 
     def rows(name: str, value: Tensor) -> Tensor:
         kind = name.split("/")[0]
-        return value if kind in whole else value[:, :clients] if kind in by_step else value[:clients]
+        return value if kind in whole else value[:, :clients] if kind in BY_STEP else value[:clients]
 
     return {name: rows(name, value) for name, value in found.items()}
 
