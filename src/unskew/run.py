@@ -323,11 +323,14 @@ def _measured(federation: Federation) -> dict[str, Any]:
 
 
 def _work(spec: Spec, net: Net, federation: Federation, cohort: int, local: Local) -> float:
-    """About how many multiply-adds the run takes: three passes of the model over every sample-step."""
+    """About how many multiply-adds the run takes: three passes of the model over every sample-step.
+
+    A step costs as much as some millions of them, however small the model is.
+    """
     mean = float(federation.budget.mean())
-    steps = local.steps * local.batch if local.steps else (local.epochs or 1.0) * mean
-    samples = spec.rounds * min(cohort, federation.clients) * steps
-    return 3 * samples * net.multiply_adds(federation.dataset.shape)
+    seen = local.steps * local.batch if local.steps else (local.epochs or 1.0) * mean
+    samples = spec.rounds * min(cohort, federation.clients) * seen
+    return 3 * samples * net.multiply_adds(federation.dataset.shape) + 5e6 * samples / local.batch
 
 
 def auto_model(name: str, dataset: Dataset) -> str:
