@@ -79,8 +79,7 @@ class Ask:
             places = torch.from_numpy(self.federation.samples(int(client)))
             asked = Asked(int(client), net, self.model, pool, places, device)
             answer = {k: v.detach() for k, v in question(asked).items()}
-            self.costs.down[f"model for {part.name}"] += self.costs.model
-            self.costs.up[f"{part.name} answers"] += nbytes(answer)
+            self.costs.questioned(part.name, int(client), nbytes(answer))
             yield answer
 
     @property

@@ -11,10 +11,12 @@ import numpy as np
 import torch
 
 from unskew.data.sharing import Sharing
+from unskew.faults import finite
 from unskew.network.air import Air
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 if TYPE_CHECKING:
+    from unskew.data.federation import Federation
     from unskew.engines.engine import Job
     from unskew.parts import Part
 
@@ -55,13 +57,20 @@ class Costs:
         self.down.update(cohort.down)
         self.notes.update(cohort.notes)
 
-    def began(self, job: Job) -> None:
-        """What clients sent before round 0, once."""
+    def began(self, job: Job, federation: Federation) -> None:
+        """What clients sent before round 0, once, and what the log says of the data that was prepared."""
+        for prepare in job.method.prepare:
+            self.notes.update(prepare.notes(federation))
+        for sharing in federation.sharing:
+            self.moved(sharing, federation.clients)
         for part in job.method.objective:
             given = part.begin(job.net, job.federation, job.seed)
             # who gave a row is known by who sent it
             if sent := nbytes({k: v for k, v in given.items() if k != "owner"}):
                 self.up[f"{part.name} at the start"] += sent
+                if self.air and "owner" in given:
+                    rows = given["owner"].cpu().numpy()
+                    self.air.up(rows, sent / len(rows))
 
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
         """A leg was asked for: its models, and what parts share, travel to the clients."""
@@ -103,10 +112,21 @@ class Costs:
             counted["samples"] += sharing.bytes_of(transfer)
         if sharing.counts:
             self.up["label counts"] += sharing.counts
+            if self.air:
+                self.air.up(np.arange(clients), sharing.counts / clients)
         if self.air:
             self.air.samples(sharing)
         told = [{"part": sharing.part, **transfer.said(clients)} for transfer in sharing.transfers]
         self.notes["shared"] = self.notes.get("shared", []) + told
+
+    def questioned(self, part: str, client: int, answer: int) -> None:
+        """A client was asked beside training: the model came down, an answer of so many bytes up."""
+        self.down[f"model for {part}"] += self.model
+        self.up[f"{part} answers"] += answer
+        if self.air:
+            who = np.array([client], np.int64)
+            self.air.down(who, self.model)
+            self.air.up(who, answer)
 
     def received(self, leg: Leg, update: Update, drawn: Ids) -> None:
         """Clients answered: they trained from ``drawn`` samples, and where the leg says so their models came up."""
@@ -126,6 +146,14 @@ class Costs:
                 self.air.up(update.clients, self.model + reports / len(update))
         else:
             self.trained_only.update(update.clients.tolist())
+
+    def sound(self, update: Update) -> Update:
+        """The answers that are numbers; whose are not is noted."""
+        good = finite(update)
+        if good.all():
+            return update
+        self.notes["rejected"] = self.notes.get("rejected", []) + update.clients[~good].tolist()
+        return update.take(good)
 
     @property
     def everyone(self) -> Ids:

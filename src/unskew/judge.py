@@ -10,6 +10,7 @@ import numpy as np
 from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.engines.engine import Job
+from unskew.network import air_of
 from unskew.types import Tree
 
 
@@ -30,7 +31,7 @@ def calibrated(job: Job, params: Tree, t: int) -> tuple[Tree, Costs]:
 
     They work after the last round, and after others where they are told to.
     """
-    costs = Costs(job.net.travelling_bytes(params, job.batch_norm))
+    costs = Costs(job.net.travelling_bytes(params, job.batch_norm), air_of(job.federation, job.seed, t))
     model = params
     for part in job.method.calibrate:
         if part.due(t == job.rounds):
@@ -67,9 +68,13 @@ def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
 
 
 def _added(line: dict[str, Any], costs: Costs) -> dict[str, Any]:
-    """The line with these bytes on top."""
+    """The line with these bytes on top, and the time they were on the air."""
     kinds = {way: Counter(line["bytes"][way]) for way in line["bytes"]}
-    for way, more in (("down", costs.down), ("up", costs.up)):
-        kinds[way].update(more)
+    for way, counted in (("down", costs.down), ("up", costs.up)):
+        kinds[way].update(counted)
     totals = {f"bytes_{way}": counted.total() for way, counted in kinds.items()}
-    return line | totals | {"bytes": {way: dict(sorted(counted.items())) for way, counted in kinds.items()}}
+    more = {"bytes": {way: dict(sorted(counted.items())) for way, counted in kinds.items()}}
+    if costs.air and costs.air.seconds:
+        spent = round(costs.air.seconds, 6)
+        more |= {"air_s": round(line["air_s"] + spent, 6), "air": line["air"] | {"calibrate": spent}}
+    return line | totals | more

@@ -19,7 +19,6 @@ from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.engines.engine import Job, probed
 from unskew.engines.errands import STATISTICS
-from unskew.faults import finite
 from unskew.network import air_of
 from unskew.parts import After, Play
 from unskew.seeds import generator
@@ -40,11 +39,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm), air_of(federation, seed, t))
     costs.exchanges(method.parts, server, federation.clients)
     if t == 0:
-        costs.began(job)
-    for part in method.prepare if t == 0 else ():
-        costs.notes.update(part.notes(federation))
-    for sharing in federation.sharing if t == 0 else ():
-        costs.moved(sharing, federation.clients)
+        costs.began(job, federation)
     selections = legs = 0
 
     def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
@@ -68,13 +63,9 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         legs += 1
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
             store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
-        drawn = None if leg.settings.per_class is None else leg.settings.per_class[update.rows]
-        costs.received(leg, update, federation.drawn(update.clients, drawn))
-        good = finite(update)
-        if not good.all():
-            costs.notes["rejected"] = costs.notes.get("rejected", []) + update.clients[~good].tolist()
-            update = update.take(good)
-        return update
+        asked_for = leg.settings.rows(update.rows).per_class
+        costs.received(leg, update, federation.drawn(update.clients, asked_for))
+        return costs.sound(update)
 
     def combine(params: Tree, update: Update) -> Tree:
         nonlocal store

@@ -63,6 +63,25 @@ def test_the_slowest_client_sets_the_pace(tmp_path):
     assert paces == {1.0, 0.5}
 
 
+def test_what_clients_are_asked_for_calibration_is_on_the_air():
+    """CCVR asks all 8 clients at the end, each alone in its band: a model down, and the largest answer up.
+
+    A class of the 36 features is 8 bytes for each mean and each of the 36 x 37 / 2 products, and 16 for its number
+    and its count: the clients with most classes, two, are waited for.
+    """
+    line = lines("ccvr(virtual=4)", model="linear")[-1]
+    plain = lines("fedavg", model="linear")[-1]
+    model, answer = model_bytes(line), 2 * (8 * 36 + 8 * 36 * 37 // 2 + 16)
+    assert line["air"]["calibrate"] == pytest.approx(8 * (model + answer) / 1000)
+    assert line["air_s"] == pytest.approx(plain["air_s"] + line["air"]["calibrate"])
+
+
+def test_what_clients_send_before_round_0_is_on_the_air_by_whoever_sends_it():
+    """Groups of 2 of 5, 3, 9, ...: the client of 9 has most averages: 4 of 36 + 3 numbers of 8 bytes."""
+    first, second = lines("fedmix(group=2)", cohort=8)[:2]
+    assert first["air"]["up"] - second["air"]["up"] == pytest.approx(8 * 4 * 39 * 8 / 1000)
+
+
 def test_bytes_of_no_leg_are_spread_over_the_cohort():
     """40 bytes counted beside the legs, over 4 clients at a kilobit a second: 80 bits each, 0.08 s."""
     from unskew.network import Air, network_of
@@ -125,4 +144,13 @@ def test_bad_networks_are_refused_before_anything_is_written(tmp_path, capsys):
     np.save(tmp_path / "trust.npy", np.eye(3))
     with pytest.raises(InputError, match="closeness must be a matrix of 6 x 6 numbers"):
         run(clients=6, network=f"wireless(closeness='{tmp_path}/trust.npy')", out=out, progress=False)
+    gains = np.ones((7, 7))
+    np.save(tmp_path / "gains.npy", gains[:6, :6])
+    network = f"wireless(gains='{tmp_path}/gains.npy')"
+    with pytest.raises(InputError, match="add a last row and column for the base station"):
+        run(clients=6, network=network, out=out, progress=False)
+    gains[6, 2] = gains[2, 6] = 0
+    np.save(tmp_path / "gains.npy", gains)
+    with pytest.raises(InputError, match="between client 2 and the base station is 0"):
+        run(clients=6, network=network, out=out, progress=False)
     assert not out.exists()

@@ -59,11 +59,16 @@ class Air:
         """Bits a second between each client and the base station, this round."""
         return self.network.server_rates(self.clients, self.seed, self.t)
 
+    @property
+    def seconds(self) -> float:
+        """How long the transfers of known clients last, way after way."""
+        return sum(float(waits.max()) for waits in self.waits.values())
+
     def line(self, asked: Ids, down: float, up: float) -> dict[str, Any]:
         """The fields of a log line: all seconds, and what they were spent on.
 
-        ``down`` and ``up`` are all bytes that were counted. Those of no leg (what selection took, answers to
-        questions) are taken as spread evenly over the clients ``asked``.
+        ``down`` and ``up`` are all bytes that were counted. Those of no client in particular (what selection took)
+        are taken as spread evenly over the clients ``asked``.
         """
         for way, counted in (("down", down), ("up", up)):
             if len(asked) and (rest := counted - self.told[way]) > 0.5:

@@ -95,7 +95,14 @@ class Wireless:
     def check(self, clients: int) -> None:
         """Refuse files that do not fit this many clients."""
         if self.gains is not None:
-            read_matrix(self.gains, "gains", clients, clients + 1)
+            table = read_matrix(self.gains, "gains", clients, clients + 1)
+            if self.round is None:
+                self._with_base_station(table, clients)
+                if len(dead := np.flatnonzero(np.minimum(table[:clients, -1], table[-1, :clients]) <= 0)):
+                    raise InputError(
+                        f"the gain between client {dead[0]} and the base station is 0 in {self.gains}, so nothing ever "
+                        "reaches it; give it a gain above 0, or wireless a round in seconds"
+                    )
         if self.closeness is not None:
             given_closeness(self.closeness, clients)
 
@@ -145,15 +152,19 @@ class Wireless:
         power = 10 ** ((10.0 if self.snr is None else self.snr) / 10)
         return rate(gain, self.bandwidth, power, 1 / self.bandwidth, self.interference)  # B N0 = 1
 
+    def _with_base_station(self, table: Array, clients: int) -> None:
+        if len(table) == clients:
+            raise InputError(
+                f"{self.gains} has gains between the {clients} clients only; add a last row and column for the "
+                "base station, or give wireless a round in seconds"
+            )
+
     def _mean_gains(self, senders: Ids, receivers: Ids, clients: int, seed: int) -> Array:
         """Mean gains of links, broadcast; number ``clients`` is the base station."""
         if self.gains is not None:
             table = read_matrix(self.gains, "gains", clients, clients + 1)
-            if len(table) == clients and np.any(receivers == clients):
-                raise InputError(
-                    f"{self.gains} has gains between the {clients} clients only; add a last row and column for the "
-                    "base station, or give wireless a round in seconds"
-                )
+            if np.any(receivers == clients):
+                self._with_base_station(table, clients)
             return np.asarray(table[senders, receivers])
         shape = np.broadcast_shapes(senders.shape, receivers.shape)
         if self.radius is None:
