@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from unskew.data import Federation
 from unskew.engines.fast import FastCPU
-from unskew.engines.recorded import KEPT
+from unskew.engines.recorded import KEPT, _layout, aten, rewritten
 from unskew.method import PARTS, Method
 from unskew.parts import Objective
 from unskew.tiny import play, tiny
@@ -72,3 +76,116 @@ def test_gradients_are_added_to_the_weights_without_being_kept() -> None:
     operations = [node.target for node in recording.__self__.graph.nodes]
     assert operations.count(torch.ops.aten.baddbmm_.default) == 2
     close()
+
+
+class Factors(nn.Module):
+    """A first layer whose weight is a product: each factor's gradient is made of the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = (
+            nn.Parameter(torch.ones(5, 2)),
+            nn.Parameter(torch.linspace(-1, 1, 72).view(2, 36)),
+        )
+        self.out = nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.out(torch.tanh(x.flatten(1) @ (self.left @ self.right).T))
+        return found
+
+
+class Tied(nn.Module):
+    """One weight there and back, a parameter nobody uses, and one that is a single number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 144).view(4, 36).sin())
+        self.unused, self.scale = nn.Parameter(torch.ones(3)), nn.Parameter(torch.tensor(1.5))
+        self.frozen = nn.Linear(36, 36).requires_grad_(False)
+        self.out = nn.Linear(36, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        there = torch.relu(self.frozen(x.flatten(1)) @ self.weight.T)
+        found: Tensor = self.out(there @ self.weight) * self.scale
+        return found
+
+
+class Overwriting(nn.Module):
+    """Copies that are written to through a view, and activations that are changed where they lie."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.bias, self.out = nn.Linear(36, 5), nn.Parameter(torch.ones(5)), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        copied = torch.mul(self.bias, 1)
+        copied.view(-1).mul_(3.0)
+        found: Tensor = self.out(
+            nn.functional.relu(self.first(x.flatten(1)) + copied - self.bias, inplace=True)
+        )
+        return found
+
+
+NORMED = nn.Sequential(
+    nn.Flatten(), nn.Linear(36, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Dropout(0.3), nn.Linear(7, 3)
+)
+
+
+@pytest.mark.parametrize("model", [Factors(), Tied(), Overwriting(), NORMED], ids=lambda m: type(m).__name__)
+def test_models_that_share_and_overwrite_memory_agree(model: nn.Module) -> None:
+    """Weights made of weights, used twice or not at all, copies written to, statistics kept in the middle."""
+    for settings in ({}, {"batch": 4}):  # clients of six samples: whole batches, and short ones
+        assert apart("fedavg", model=model, **settings) < 1e-9
+
+
+def recorded_from(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """A function of two tensors, recorded and rewritten as a step is."""
+    traced = make_fx(step)(torch.ones(2, 3), torch.ones(2, 3))
+    return rewritten(traced)
+
+
+@pytest.mark.parametrize("written", ["copy", "original", "view of the copy"])
+def test_a_copy_stays_where_it_or_its_original_changes(written: str) -> None:
+    """y = 1 x, then x or y is doubled: x + y is 3 where both were 1, and 2 with neither."""
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        copied = aten.mul.Scalar(x, 1)
+        shown = copied.view(6)
+        {"copy": copied, "original": x, "view of the copy": shown}[written].mul_(2)
+        return x + shown.view(2, 3) + y
+
+    found = recorded_from(step)(torch.ones(2, 3), torch.zeros(2, 3))
+    assert torch.equal(found, torch.full((2, 3), 3.0))
+
+
+def test_a_copy_of_what_nobody_changes_is_dropped_unless_its_type_is_another() -> None:
+    """1 x is x; but 1.0 x of whole numbers is not whole any more."""
+    same = recorded_from(lambda x, y: aten.mul.Scalar(x, 1) + y)
+    assert aten.mul.Scalar not in {node.target for node in same.__self__.graph.nodes}  # type: ignore[attr-defined]
+    other = make_fx(lambda x: aten.mul.Scalar(x, 1.0) / 2)(torch.ones(3, dtype=torch.int64))
+    assert rewritten(other)(torch.ones(3, dtype=torch.int64)).dtype == torch.float32
+
+
+def test_a_constant_that_is_written_to_is_made_anew_each_time() -> None:
+    """A counter that begins at 0 in every step is 1 after any of them."""
+    counting = recorded_from(lambda x, y: torch.scalar_tensor(0.0).add_(1) + x * 0)
+    assert [float(counting(torch.ones(2, 3), torch.ones(2, 3)).max()) for _ in range(3)] == [1, 1, 1]
+
+
+def test_a_product_is_computed_before_its_factors_change() -> None:
+    """(a b)^T is read after a was doubled: it is that of the a there was."""
+
+    def step(a: Tensor, b: Tensor) -> Tensor:
+        product = torch.bmm(a, b)
+        a.mul_(2)
+        return product.transpose(1, 2) + 0
+
+    ones = torch.ones(1, 2, 2)
+    found = rewritten(make_fx(step)(ones.clone(), ones))
+    assert torch.equal(found(ones.clone(), ones), torch.full((1, 2, 2), 2.0))
+
+
+def test_tensors_that_lie_differently_are_other_recordings() -> None:
+    """One number shown three times cannot be viewed as three numbers in a row can."""
+    shown, whole = ({"shared/part/share": v} for v in (torch.ones(1).expand(3), torch.ones(3)))
+    assert _layout(shown) != _layout(whole)

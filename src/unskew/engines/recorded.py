@@ -8,6 +8,7 @@ computed in the layout of the weight, and where it only moves the weight the pro
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -29,36 +30,44 @@ KEPT = 256
 BY_STEP = ("index", "weight", "rate", "seeds", "draws")
 """What is looked up step by step; how many steps there are changes nothing."""
 
+MOVING = ("params", "buffers", "state", "losses")
+"""What a step changes."""
+
+SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
+"""Operations that may show their first argument's memory and have no schema that says so."""
+
 
 def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recording]) -> None:
     """Train a block by recorded steps; ``known`` keeps them for the next block."""
     stepper = Stepper(task, pool, block)
     now = torch.zeros(1, dtype=torch.int64)
     held: dict[str, Tensor] = {}
+    values: list[Tensor] = []
+    alike: tuple[Any, ...] = ()
     clients = 0
     with torch.no_grad():
         for s in range(block.steps):
             if block.active[s] != clients:
                 clients = block.active[s]
                 held = _first_rows(stepper, clients)
-            values = [pool.x, pool.y, now, *held.values()]
-            shapes = tuple((v.dtype, v.shape[1:], v.stride()[1:]) for v in values)
-            sizes = tuple(len(v) for name, v in held.items() if name.split("/")[0] not in BY_STEP and v.dim())
-            key = (
-                task.net,
-                task.objectives,
-                task.local,
-                clients,
-                block.padded[s],
-                block.own_anchor,
-                shapes,
-                sizes,
-            )
+                values = [pool.x, pool.y, now, *held.values()]
+                alike = (task.net, repr(task.objectives), task.local, block.own_anchor, *_layout(held))
+            key = (alike, clients, block.padded[s])
             if key not in known:
                 if len(known) >= KEPT:
                     known.clear()
                 known[key] = _record(stepper, clients, block.padded[s], [*held], values)
             known[key](*values)
+
+
+def _layout(held: dict[str, Tensor]) -> list[tuple[Any, ...]]:
+    """Names, types, shapes and strides: what operations depend on beside the numbers."""
+    return [
+        (name, v.dtype, v.shape[1:], v.stride()[1:])
+        if name.split("/")[0] in BY_STEP
+        else (name, v.dtype, v.shape, v.stride())
+        for name, v in held.items()
+    ]
 
 
 def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
@@ -91,8 +100,15 @@ def _record(
         return now
 
     with torch.enable_grad():
-        samples, aside = values[:2], [v.clone() for v in values[2:]]  # recording runs the step once
-        traced = make_fx(step)(*samples, *aside)
+        # recording runs the step once, on copies of what it changes
+        aside = [
+            v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)
+        ]
+        return rewritten(make_fx(step)(*values[:2], values[2].clone(), *aside))
+
+
+def rewritten(traced: torch.fx.GraphModule) -> Recording:
+    """What was recorded, doing the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
     _turn_back(traced.graph)
@@ -103,8 +119,34 @@ def _record(
     return traced.forward
 
 
-def _shape(node: Any) -> Any:
-    return node.meta["tensor_meta"].shape if "tensor_meta" in node.meta else None
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two nodes are known to be tensors of one shape and type."""
+    found = [node.meta.get("tensor_meta") for node in (a, b)]
+    return None not in found and found[0][:2] == found[1][:2]
+
+
+def _owner(node: Any) -> Any:
+    """Whose memory a node shows: its own, or that of what it is a view of."""
+    while node.op == "call_function":
+        returns = node.target._schema.returns if hasattr(node.target, "_schema") else ()
+        if node.target not in SILENT_VIEWS and not any(r.alias_info for r in returns):
+            break
+        node = node.args[0]
+    return node
+
+
+def _written(graph: Graph, first: Node, last: Node) -> set[Any]:
+    """The owners of all memory that is written from one node to another, both included."""
+    nodes = list(graph.nodes)
+    found = set()
+    for node in nodes[nodes.index(first) : nodes.index(last) + 1]:
+        schema = getattr(node.target, "_schema", None)
+        for i, argument in enumerate(schema.arguments if schema is not None and schema.is_mutable else ()):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+                several = value if isinstance(value, (list, tuple)) else [value]
+                found |= {_owner(v) for v in several if isinstance(v, Node)}
+    return found
 
 
 def _calls(graph: Graph, *targets: Any) -> list[Any]:  # a node's arguments are typed as anything there is
@@ -122,20 +164,17 @@ def _drop_what_does_nothing(graph: Graph) -> None:
         _swap(node, node.args[0])
     same = (aten.expand.default, aten.view.default, aten._unsafe_view.default, aten.slice.Tensor)
     for node in _calls(graph, *same):
-        if _shape(node) == _shape(node.args[0]):
+        if _alike(node, node.args[0]):
             _swap(node, node.args[0])
-    unchanged = set()
-    for node in graph.nodes:
-        if (
-            node.op == "call_function"
-            and getattr(node.target, "_schema", None)
-            and node.target._schema.is_mutable
-        ):
-            break
-        unchanged.add(node)
     for node in _calls(graph, aten.mul.Scalar):
-        if node.args[1] == 1 and all(user in unchanged for user in node.users):
-            _swap(node, node.args[0])
+        original, times = node.args
+        if times != 1 or not _alike(node, original):
+            continue
+        nodes = list(graph.nodes)
+        readers = {user for shown in nodes if _owner(shown) is node for user in shown.users}
+        last = max(readers, key=nodes.index, default=node)
+        if not {node, _owner(original)} & _written(graph, node, last):
+            _swap(node, original)
 
 
 def _turn_back(graph: Graph) -> None:
@@ -147,7 +186,10 @@ def _turn_back(graph: Graph) -> None:
 
 
 def _make_constants_once(traced: torch.fx.GraphModule) -> None:
-    for number, node in enumerate(_calls(traced.graph, aten.scalar_tensor.default)):
+    made = _calls(traced.graph, aten.scalar_tensor.default)
+    first, *_, last = traced.graph.nodes
+    written = _written(traced.graph, first, last)
+    for number, node in enumerate(node for node in made if node not in written):
         traced.register_buffer(f"constant{number}", node.target(*node.args, **node.kwargs))
         with traced.graph.inserting_before(node):
             _swap(node, traced.graph.get_attr(f"constant{number}"))
@@ -159,7 +201,7 @@ def _compute_as_used(graph: Graph) -> None:
         product = node.args[0]
         if product.target is not aten.bmm.default or len(product.users) > 1 or {*node.args[1:]} != {1, 2}:
             continue
-        with graph.inserting_before(node):
+        with graph.inserting_before(product):  # here, since what it is made of may change later
             a, b = (graph.call_function(aten.transpose.int, (m, 1, 2)) for m in product.args)
             turned = graph.call_function(aten.bmm.default, (b, a))
         turned.meta = node.meta
@@ -170,13 +212,26 @@ def _compute_as_used(graph: Graph) -> None:
 def _add_in_place(graph: Graph) -> None:
     """w - r (a b), r one number a client: the product is added to w as it is computed."""
     for node in _calls(graph, aten._foreach_addcmul_.Scalar):
-        weights, directions, rates, value = node.args
+        weights, directions, rates, *factor = node.args
+        value = factor[0] if factor else 1
+        waits = [_can_wait(graph, d, r, node) for d, r in zip(directions, rates, strict=True)]
         with graph.inserting_before(node):
-            for w, d, r in zip(weights, directions, rates, strict=True):
-                if d.target is aten.bmm.default and len(d.users) == 1:
+            for w, d, r, joined in zip(weights, directions, rates, waits, strict=True):
+                if joined:
                     a, b = d.args
                     scaled = graph.call_function(aten.mul.Tensor, (a, r))
                     graph.call_function(aten.baddbmm_.default, (w, scaled, b), {"alpha": value})
                 else:
                     graph.call_function(aten.addcmul_.default, (w, d, r), {"value": value})
         graph.erase_node(node)
+
+
+def _can_wait(graph: Graph, direction: Any, rate: Any, update: Any) -> bool:
+    """Whether a direction is a product that may be computed in the update, one weight after the other.
+
+    Not where one of its factors is a weight, as in a layer of two factors: it would have moved by then.
+    """
+    if direction.target is not aten.bmm.default or len(direction.users) > 1:
+        return False
+    a_number_each = tuple(rate.meta["tensor_meta"].shape[1:]) == (1, 1)
+    return a_number_each and not {_owner(f) for f in direction.args} & _written(graph, direction, update)
