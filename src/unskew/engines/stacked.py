@@ -149,7 +149,7 @@ class Stepper:
         if compile:
             self.losses = {p: torch.compile(f, dynamic=False) for p, f in self.losses.items()}
         changed = task.objectives or task.local.clip is not None
-        self.corrected = vmap(self._corrected, in_dims=(0, *axes)) if changed else None
+        self.corrected = vmap(self._corrected(), in_dims=(0, *axes)) if changed else None
         rates = {e.lr for e in block.errands}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
 
@@ -206,7 +206,10 @@ class Stepper:
                     tree[name] = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype).copy_(old)
 
     def _loss(self, padded: bool) -> Callable[..., Tensor]:
-        """The loss of one client, to be vmapped; statistics must be arguments to be updated."""
+        """The loss of one client, to be vmapped; statistics must be arguments to be updated.
+
+        It does not refer to this stepper: a circle would keep a block's memory until the next garbage collection.
+        """
         task, shared = self.task, self.block.shared
 
         def one(
@@ -227,23 +230,28 @@ class Stepper:
 
         return one
 
-    def _corrected(
-        self,
-        grads: Tree,
-        params: Tree,
-        buffers: Tree,
-        x: Tensor,
-        y: Tensor,
-        weight: Tensor,
-        anchor: Tree,
-        census: Tensor,
-        mine: dict[str, Tree],
-        draws: dict[str, Tree],
-        seed: Tensor | None,
-    ) -> Tree:
-        net = self.task.net.bound(buffers, seed, weight)
-        scene = Scene(anchor, census, self.block.shared, mine, draws)
-        return corrected(self.task, net, grads, params, Batch(x, y, weight), scene)
+    def _corrected(self) -> Callable[..., Tree]:
+        """The gradient of one client as parts change it, to be vmapped like the loss."""
+        task, shared = self.task, self.block.shared
+
+        def one(
+            grads: Tree,
+            params: Tree,
+            buffers: Tree,
+            x: Tensor,
+            y: Tensor,
+            weight: Tensor,
+            anchor: Tree,
+            census: Tensor,
+            mine: dict[str, Tree],
+            draws: dict[str, Tree],
+            seed: Tensor | None,
+        ) -> Tree:
+            net = task.net.bound(buffers, seed, weight)
+            scene = Scene(anchor, census, shared, mine, draws)
+            return corrected(task, net, grads, params, Batch(x, y, weight), scene)
+
+        return one
 
 
 def train_stacked(
