@@ -10,6 +10,7 @@ On a CPU (``capture=False``) the same code runs without graphs; the tests use th
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -35,6 +36,9 @@ from unskew.types import Ids, Leg, Tree, Update, clone
 
 BLOCK = 64
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
+
+NO_MEMORY = ("out of memory", "ALLOC_FAILED")
+"""What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
 
 
 class FastGPU:
@@ -86,11 +90,16 @@ class FastGPU:
         while by_size:
             size = min(len(by_size), self.largest or self.block)
             chosen, by_size = by_size[:size], by_size[size:]
+            done: list[Return] | None = None
             try:
-                done = self._train(job, task, site, [errands[i] for i in chosen], federation)
-            except torch.cuda.OutOfMemoryError:
+                with self._current():
+                    done = self._train(job, task, site, [errands[i] for i in chosen], federation)
+            except RuntimeError as error:
+                if not any(sign in str(error) for sign in NO_MEMORY):
+                    raise
+            if done is None:  # only here, for an error keeps the memory of all it passed through
                 by_size = chosen + by_size
-                self._halve(size)
+                self._halve(self._room(job, size))
                 continue
             returns |= dict(zip(chosen, done, strict=True))
         return gathered(job, leg, rows, [returns[i] for i in range(len(errands))], federation)
@@ -115,7 +124,7 @@ class FastGPU:
     def _train(
         self, job: Job, task: Task, site: Site, errands: list[Errand], federation: Federation
     ) -> list[Return]:
-        size = min(self.block, self.largest or self.block, max(len(errands), job.cohort))
+        size = self._room(job, len(errands))
         room = Room(size, *_longest(job, federation, errands))
         if any(
             e.plan.batch != job.local.batch for e in errands
@@ -128,11 +137,21 @@ class FastGPU:
         self._stage.play(block)
         return returned(task, site.pool, block)
 
+    def _current(self) -> contextlib.AbstractContextManager[Any]:
+        """Streams and graphs belong to the current device, whichever device their tensors are on."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext()
+
+    def _room(self, job: Job, clients: int) -> int:
+        """How many clients a stage for these has room for: a whole cohort, where that fits."""
+        return min(self.largest or self.block, max(clients, job.cohort))
+
     def _halve(self, size: int) -> None:
         if size == 1:
             raise RunFailed("one client alone does not fit the GPU's memory; use a smaller --batch")
-        self.largest, self._stage = max(1, size // 2), None
-        torch.cuda.empty_cache()
+        self.largest, self._stage = size // 2, None
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # other clients' steps may still write to what was freed
+            torch.cuda.empty_cache()
         warnings.warn(
             f"{size} clients at once do not fit the GPU's memory; going on with {self.largest} at a time "
             f"(--block {self.largest} says so from the start)",
