@@ -84,7 +84,10 @@ def test_kill_9_at_any_moment_then_resume(case: str, tmp_path: Path) -> None:
 
 def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path) -> None:
     """A folder in use is refused while its run goes on; SIGINT ends it with code 130 and a checkpoint."""
-    out, settings = tmp_path / "run", COMMON | {"rounds": 60, "checkpoint": 1000.0}
+    out, settings = (
+        tmp_path / "run",
+        COMMON | {"rounds": 300, "checkpoint": 1000.0},
+    )  # not over before we look
     process = start(out, settings)
     try:
         wait_for(process, lambda: rounds_in(out) >= 2)
