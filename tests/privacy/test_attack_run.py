@@ -250,3 +250,18 @@ def test_overfitting_is_analysed_from_a_kept_model(plain):
         assert (plain / "overfitting" / name).read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match=r"no model that .* reaches an accuracy of 0.999; let it run longer"):
         overfitting(plain, accuracy=0.999, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("--samples", "samples of the reconstruction must be at least 1, not 0"),
+        ("--epochs", "epochs of the reconstruction must be at least 1, not 0"),
+        ("--repeats", "repeats of the context attack must be at least 1, not 0"),
+        ("--steps", "steps of the inversion must be at least 1, not 0"),
+    ],
+)
+def test_an_attacker_who_does_nothing_is_refused(run, capsys, option, sentence):
+    """One sentence and exit code 2; 0 samples are not all of them."""
+    assert main(["attack", str(run), option, "0"]) == 2
+    assert sentence in capsys.readouterr().err

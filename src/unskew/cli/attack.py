@@ -52,7 +52,7 @@ def attack(
         typer.Option("--examples", metavar="N,...", help="Examples that context detectors learn from."),
     ] = None,
     repeats: Annotated[
-        int, typer.Option("--repeats", metavar="N", help="Detectors a number of examples.")
+        int, typer.Option("--repeats", metavar="N", help="Detectors for each number of examples.")
     ] = 3,
     rule: Annotated[
         str, typer.Option("--rule", metavar="cosine|dlg", help="How updates are inverted.")

@@ -62,6 +62,11 @@ class Context:
             raise InputError(
                 f"square is a share of the image's side, above 0 and at most 0.5, not {self.square}"
             )
+        for name in ("repeats", "steps", "batch", "test"):
+            if getattr(self, name) < 1:
+                raise InputError(
+                    f"{name} of the context attack must be at least 1, not {getattr(self, name)}"
+                )
         if not self.sizes or min(self.sizes) < 2:
             raise InputError("the attacker needs at least 2 examples, one of each kind, to learn from")
 

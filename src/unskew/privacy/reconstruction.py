@@ -46,8 +46,8 @@ class Reconstruction:
     test: int = 1000
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "test"):
-            if getattr(self, name) < 1:
+        for name in ("epochs", "batch", "samples", "test"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(
                     f"{name} of the reconstruction must be at least 1, not {getattr(self, name)}"
                 )
@@ -57,7 +57,7 @@ class Reconstruction:
         return self.epochs * -(-self.available(pool) // self.batch)
 
     def available(self, pool: int) -> int:
-        return min(pool, self.samples or pool)
+        return pool if self.samples is None else min(pool, self.samples)
 
 
 @dataclass
