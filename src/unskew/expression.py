@@ -31,7 +31,7 @@ class Call:
     kwargs: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        inner = [_render_value(a) for a in self.args] + [f"{k}={_render_value(v)}" for k, v in self.kwargs]
+        inner = [written(a) for a in self.args] + [f"{k}={written(v)}" for k, v in self.kwargs]
         return f"{self.name}({', '.join(inner)})" if inner else self.name
 
 
@@ -199,7 +199,7 @@ def signature(cls: type) -> str:
     for f in dataclasses.fields(typing.cast(Any, cls)):
         if f.init:
             plain = f.default is dataclasses.MISSING
-            shown.append(f.name if plain else f"{f.name}={_render_value(f.default)}")
+            shown.append(f.name if plain else f"{f.name}={written(f.default)}")
     name = typing.cast(Any, cls).name
     return f"{name}({', '.join(shown)})" if shown else str(name)
 
@@ -209,13 +209,14 @@ def summary(cls: type) -> str:
     return (inspect.getdoc(cls) or "").split("\n", 1)[0]
 
 
-def _render_value(value: Any) -> str:
+def written(value: Any) -> str:
+    """A value as an expression has it: ``none``, ``true``, ``0.1``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_render_value(v) for v in value) + "]"
+        return "[" + ", ".join(written(v) for v in value) + "]"
     if isinstance(value, str):
         token = _TOKEN.fullmatch(value)
         plain = token is not None and token.lastgroup == "name" and value.lower() not in _WORDS
@@ -240,14 +241,12 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
         raise (
             problems[0]
             if len(problems) == 2 and type(None) in options
-            else InputError(
-                f"{where} must be {' or '.join(_say(o) for o in options)}, not {_render_value(value)}"
-            )
+            else InputError(f"{where} must be {in_words(wanted)}, not {written(value)}")
         )
     if origin is typing.Literal:
         if value in options:
             return value
-        raise InputError(f"{where} must be {' or '.join(map(str, options))}, not {_render_value(value)}")
+        raise InputError(f"{where} must be {' or '.join(map(str, options))}, not {written(value)}")
     if origin is tuple:
         if isinstance(value, (list, tuple)):
             return tuple(convert(v, options[0], where) for v in value)
@@ -264,10 +263,11 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
         and (wanted is bool or not isinstance(value, bool))
     ):
         return value
-    raise InputError(f"{where} must be {_say(wanted)}, not {_render_value(value)}")
+    raise InputError(f"{where} must be {in_words(wanted)}, not {written(value)}")
 
 
-def _say(wanted: Any) -> str:
+def in_words(wanted: Any) -> str:
+    """An annotation as a user would say it: ``a number or none``."""
     words = {
         int: "a whole number",
         float: "a number",
@@ -277,6 +277,8 @@ def _say(wanted: Any) -> str:
     }
     if typing.get_origin(wanted) is typing.Literal:
         return " or ".join(map(str, typing.get_args(wanted)))
+    if typing.get_origin(wanted) in (typing.Union, types.UnionType):
+        return " or ".join(in_words(option) for option in typing.get_args(wanted))
     if typing.get_origin(wanted) is tuple:
-        return f"a list, each item {_say(typing.get_args(wanted)[0])}"
+        return f"a list, each item {in_words(typing.get_args(wanted)[0])}"
     return "none" if wanted is type(None) else words.get(wanted, str(wanted))

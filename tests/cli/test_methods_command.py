@@ -26,3 +26,13 @@ def test_long_signatures_are_cut_after_a_parameter():
     assert _short(long) == "fedbr(mu=0.5, lam=1.0, gamma=1.0, …)"
     assert _short(long, 30) == "fedbr(mu=0.5, lam=1.0, …)"
     assert _short("name(parameter=a_default_that_is_too_long_for_one_line)") == "name(…)"
+
+
+def test_parameters_are_shown_as_a_user_writes_them():
+    """Words and values of an expression, none of Python's typing."""
+    show = {name: CliRunner().invoke(app, ["methods", name]).output for name in PARTS}
+    assert "  willing: a number or all; default 0.5\n" in show["kld"]
+    assert "  v_th: a number or none; default none\n" in show["daca"]
+    assert "  absent: client or batch; default client\n" in show["fedrs"]
+    assert "  printed: true or false; default false\n" in show["fedlc"]
+    assert not [name for name, text in show.items() if "Literal" in text or "None" in text or "Store" in text]

@@ -72,5 +72,5 @@ def test_values_that_make_no_sense_are_refused():
     """A weight is not negative; there are two ways to normalise."""
     with pytest.raises(InputError, match=r"^beta of feddecorr must be at least 0, not -0\.1$"):
         Method.parse("feddecorr(-0.1)")
-    with pytest.raises(InputError, match=r"^variant of feddecorr must be paper or code, not 'mine'$"):
+    with pytest.raises(InputError, match=r"^variant of feddecorr must be paper or code, not mine$"):
         Method.parse("feddecorr(variant='mine')")

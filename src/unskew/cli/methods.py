@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import typing
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ def methods(
     from rich.console import Console
 
     from unskew.errors import unknown
+    from unskew.expression import written
     from unskew.method import PARTS, PRESETS
 
     console = Console()
@@ -44,7 +46,9 @@ def methods(
     if told.get("parameters"):
         console.print("\nparameters")
         for parameter, detail in told["parameters"].items():
-            console.print(f"  {parameter}: {detail['type']} = {detail['default']}", highlight=False)
+            default = detail["default"]
+            shown = "required" if default == "required" else f"default {written(default)}"
+            console.print(f"  {parameter}: {detail['type']}; {shown}", highlight=False, markup=False)
     if told["paper"]:
         console.print(f"\npaper      {told['paper']}", highlight=False)
     console.print(
@@ -65,7 +69,7 @@ def _flowing(text: str, width: int = 100) -> str:
 
 def about(name: str) -> dict[str, Any]:
     """Everything a listing says of one part or preset."""
-    from unskew.expression import signature
+    from unskew.expression import in_words, signature
     from unskew.method import PARTS, PRESETS, Method
 
     if name in PRESETS:
@@ -79,9 +83,10 @@ def about(name: str) -> dict[str, Any]:
             "discloses": list(method.discloses),
         }
     cls = PARTS[name]
+    hints = typing.get_type_hints(cls)
     fields = {
         f.name: {
-            "type": str(f.type),
+            "type": in_words(hints[f.name]),
             "default": f.default if f.default is not dataclasses.MISSING else "required",
         }
         for f in dataclasses.fields(cls)

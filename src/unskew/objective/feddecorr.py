@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from torch import Tensor
 
@@ -34,13 +34,11 @@ class FedDecorr(Objective):
     wants_features: ClassVar[bool] = True
 
     beta: float = 0.1
-    variant: str = "paper"
+    variant: Literal["paper", "code"] = "paper"
 
     def __post_init__(self) -> None:
         if self.beta < 0:
             raise InputError(f"beta of feddecorr must be at least 0, not {self.beta}")
-        if self.variant not in ("paper", "code"):
-            raise InputError(f"variant of feddecorr must be paper or code, not {self.variant!r}")
 
     def penalty(self, step: Step) -> Tensor | float:
         if self.beta == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -30,13 +30,11 @@ class FedRS(Objective):
     neutral: ClassVar[str | None] = "fedrs(alpha=1)"
 
     alpha: float = 0.5
-    absent: str = "client"
+    absent: Literal["client", "batch"] = "client"
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise InputError(f"alpha of fedrs must be from 0 to 1, not {self.alpha}")
-        if self.absent not in ("client", "batch"):
-            raise InputError(f"absent of fedrs must be client or batch, not {self.absent!r}")
 
     def logits(self, logits: Tensor, step: Step) -> Tensor:
         held = step.census > 0
