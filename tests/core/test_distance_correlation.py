@@ -87,3 +87,33 @@ def test_it_can_be_stacked_over_clients():
     weight = torch.ones(3, 6, dtype=torch.float64)
     together = torch.func.vmap(distance_correlation)(x, f, weight)
     assert together.tolist() == pytest.approx([float(distance_correlation(x[i], f[i])) for i in range(3)])
+
+
+@pytest.mark.parametrize("samples", [3, 4, 16])
+@pytest.mark.parametrize("squared", [True, False])
+def test_its_gradient_is_that_of_finite_differences(samples, squared):
+    """Also of the shortest batches that have one."""
+    rng = generator(samples, "finite differences")
+    x, f = torch.from_numpy(rng.normal(size=(samples, 2, 3))), torch.from_numpy(rng.normal(size=(samples, 4)))
+    assert torch.autograd.gradcheck(lambda f: distance_correlation(x, f, squared=squared), f.requires_grad_())
+
+
+def test_two_samples_are_always_alike_and_pull_at_nothing():
+    """Centred, two samples d apart are d/2 [-1 1; 1 -1] whatever they are: c = 1, with no slope."""
+    f = column(2, 5).requires_grad_()
+    c = distance_correlation(column(0, 1), f)
+    assert c.item() == pytest.approx(1)
+    assert torch.autograd.grad(c, f)[0].abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("ones", [1, 5, 16])
+def test_in_a_batch_c_counts_dimensions_more_than_it_knows_of_dependence(ones):
+    """n = 32 samples that are all sqrt(2) apart: E_x = sqrt(2) (J - I), centred -sqrt(2) C with C = I - J/n.
+
+    Features u of zeros and ones have E_f[i, k] = u_i + u_k - 2 u_i u_k, centred -2 C u u^T C. So
+    c = 2 sqrt(2) |Cu|^2 / (sqrt(2) sqrt(n - 1) 2 |Cu|^2) = 1 / sqrt(31), whichever samples have the ones. Features that
+    are all equally far apart have the same -C up to a factor, and c = 1, in whatever order they come.
+    """
+    x, u = torch.eye(32, dtype=torch.float64), column(*[1.0] * ones, *[0.0] * (32 - ones))
+    assert float(distance_correlation(x, u)) == pytest.approx(31**-0.5, abs=1e-12)
+    assert float(distance_correlation(x, 7 * x.flip(0))) == pytest.approx(1, abs=1e-12)
