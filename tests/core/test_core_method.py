@@ -117,3 +117,16 @@ def test_what_is_not_a_part_is_refused(own_folder: Path, expression: str, senten
     with pytest.raises(InputError) as problem:
         Method.parse(expression)
     assert str(problem.value) == sentence
+
+
+def test_the_same_thing_is_disclosed_in_the_same_words() -> None:
+    """Whoever allows label counts to leave a site writes it once."""
+    for text in ("kld", "daca", "ccvr", "fedgen(variant=latent)", "sem(pairing=emd)"):
+        (part,) = [p for p in Method.parse(text).parts if p.name == text.partition("(")[0]]
+        assert "label counts" in part.discloses
+
+
+@pytest.mark.parametrize("text", ["fedmix(mix=0)", "fed_data(0)", "central_sharing(0)", "fedbr(mu=0, lam=0)"])
+def test_who_shares_nothing_discloses_nothing(text: str) -> None:
+    """The neutral setting of a part that shares data is FedAvg in this respect too."""
+    assert Method.parse(text).discloses == ()

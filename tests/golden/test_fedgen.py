@@ -191,7 +191,7 @@ def test_what_is_made_up_moves_no_running_average():
 
 def test_the_original_sends_label_counts_and_says_so():
     """The server adds them up: four clients a round of the tiny federation, of two classes each."""
-    assert Method.parse("fedgen(latent)").discloses == ("its label counts (fedgen)",)
+    assert Method.parse("fedgen(latent)").discloses == ("label counts (fedgen)",)
     assert Method.parse("fedgen").discloses == ()
     played = play(Method.parse("fedgen(latent, steps=2, batch=8)"), rounds=2)
     assert all(line["bytes"]["up"]["fedgen"] == 4 * 3 * 8 for line in played.lines)

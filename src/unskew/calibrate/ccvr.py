@@ -26,7 +26,7 @@ WIDEST = 2048
 """Features beyond which a whole covariance is refused: a class of it takes 17 MB from every client, and grows as
 the square."""
 
-GAUSSIAN = ("its label counts", "mean and covariance of its features, class by class")
+GAUSSIAN = ("label counts", "mean and covariance of its features, class by class")
 FEATURES = ("features of some of its samples, with their labels",)
 
 

@@ -92,5 +92,10 @@ def grown(
     )
 
 
+def told(federation: Federation, part: str) -> Mapping[str, Any]:
+    """What the log says of a part's sharing."""
+    return {s.part: s.report for s in federation.sharing if s.part == part}
+
+
 def _named(who: int) -> int | str:
     return "server" if who == SERVER else int(who)

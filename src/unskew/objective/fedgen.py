@@ -32,7 +32,7 @@ class FedGen(Objective):
     convolutions, and the global model alone judges them; classes are drawn alike; the first 30 rounds are FedAvg.
     variant ``latent``, the original: G makes penultimate features, and the mean of the logits of the round's client
     models judges them, l(softmax(1/K sum of g_k(G(z, y))), y); y is drawn as often as clients that answered
-    hold it, p(y), at the server and at the client; from the second round on.
+    hold it, p(y), at the server and at the client; from the second round on. Clients then tell their label counts.
 
     start: rounds before the generator is used (30, or 1). weight: of the made-up rows' loss.
     ensemble: ``weighted`` judges by each client's own loss, weighted by its share n_ck / sum of n_ck of the class.
@@ -52,9 +52,7 @@ class FedGen(Objective):
     paper: ClassVar[str] = "Zhu et al., ICML 2021"
     neutral: ClassVar[str | None] = "fedgen(weight=0)"
     example: ClassVar[str | None] = "fedgen(start=1, steps=3, batch=8)"
-    discloses: ClassVar[Any] = Depends(
-        (), lambda part: ("its label counts",) if part.variant == "latent" else ()
-    )
+    discloses: ClassVar[Any] = Depends((), lambda part: ("label counts",) if part.variant == "latent" else ())
 
     variant: Literal["input", "latent"] = "input"
     start: int | None = None

@@ -17,9 +17,11 @@ from unskew.buffer import batch_of, dealt, gathered, handed_out, owners, roomy
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.net import Net
-from unskew.parts import Batch, Objective, Step, soft_labels
+from unskew.parts import Batch, Depends, Objective, Step, soft_labels
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
+
+AVERAGES = "averages of its samples and of their labels to every client"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class FedMix(Objective):
     paper: ClassVar[str] = "Yoon et al., ICLR 2021"
     neutral: ClassVar[str | None] = "fedmix(mix=0)"
     example: ClassVar[str | None] = "fedmix(group=2)"
-    discloses: ClassVar[tuple[str, ...]] = ("averages of its samples and of their labels to every client",)
+    discloses: ClassVar[Any] = Depends((AVERAGES,), lambda part: (AVERAGES,) if part.active else ())
 
     group: int = 10
     taylor: bool = True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +13,8 @@ from unskew.data.sharing import SERVER, Sharing, Transfer, grown
 from unskew.network import Wireless, multicast_delay
 from unskew.prepare.clustered import system_emds
 from unskew.seeds import generator
+
+RAW = ("raw samples to the server", "raw samples to every client")
 
 
 def handed_round(
@@ -54,8 +55,3 @@ def handed_round(
     }
     sharing = Sharing(part, transfers, bits, float(waits.max()) + spread, report)
     return replace(after, sharing=(*federation.sharing, sharing))
-
-
-def told(federation: Federation, part: str) -> Mapping[str, Any]:
-    """What the log says of a part's sharing."""
-    return {s.part: s.report for s in federation.sharing if s.part == part}

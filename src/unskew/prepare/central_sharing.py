@@ -10,9 +10,10 @@ import numpy as np
 
 from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
+from unskew.data.sharing import told
 from unskew.errors import InputError
-from unskew.parts import Prepare
-from unskew.prepare.central import handed_round, told
+from unskew.parts import Depends, Prepare
+from unskew.prepare.central import RAW, handed_round
 from unskew.seeds import generator
 
 
@@ -32,7 +33,7 @@ class CentralSharing(Prepare):
 
     name: ClassVar[str] = "central_sharing"
     paper: ClassVar[str] = "Zhao et al., 2018; DACA (Hu et al.), IV-A"
-    discloses: ClassVar[tuple[str, ...]] = ("raw samples to the server", "raw samples to every client")
+    discloses: ClassVar[Any] = Depends(RAW, lambda part: RAW if part.beta else ())
     neutral: ClassVar[str | None] = "central_sharing(0)"
 
     beta: float = 0.01

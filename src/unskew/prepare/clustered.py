@@ -15,7 +15,7 @@ import numpy as np
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
-from unskew.data.sharing import Sharing, Transfer, grown
+from unskew.data.sharing import Sharing, Transfer, grown, told
 from unskew.errors import InputError
 from unskew.metrics.skew import PAIRWISE_LIMIT
 from unskew.network import Wireless, multicast_delay
@@ -217,12 +217,12 @@ class Clustered(Prepare):
         after = grown(federation, transfers, self.weigh, self.budget)
         report = self._report(clusters, federation.counts, after.counts)
         bits = federation.dataset.bits
-        told = 4 * federation.counts.size if self.asks_counts else 0  # a number of four bytes each
-        sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report, told)
+        asked = 4 * federation.counts.size if self.asks_counts else 0  # a number of four bytes each
+        sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report, asked)
         return replace(after, sharing=(*federation.sharing, sharing))
 
     def notes(self, federation: Federation) -> Mapping[str, Any]:
-        return {s.part: s.report for s in federation.sharing if s.part == self.name}
+        return told(federation, self.name)
 
     def _report(self, clusters: Clusters, before: Array, after: Array) -> dict[str, Any]:
         normalised, printed = system_emds(after, before)

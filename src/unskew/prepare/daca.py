@@ -37,7 +37,7 @@ class Daca(Clustered):
 
     name: ClassVar[str] = "daca"
     paper: ClassVar[str] = "DACA (Hu et al.), algorithm 1"
-    discloses: ClassVar[tuple[str, ...]] = ("label counts to the server", "raw samples to peers")
+    discloses: ClassVar[tuple[str, ...]] = ("label counts", "raw samples to peers")
     asks_counts: ClassVar[bool] = True
     neutral: ClassVar[str | None] = "daca(e_th=1)"  # random closeness is below 1, so nobody is linked
 

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unskew.data.federation import Federation
+from unskew.data.sharing import told
 from unskew.errors import InputError
-from unskew.parts import Prepare
-from unskew.prepare.central import handed_round, told
+from unskew.parts import Depends, Prepare
+from unskew.prepare.central import RAW, handed_round
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class FedData(Prepare):
 
     name: ClassVar[str] = "fed_data"
     paper: ClassVar[str] = "Zhao et al., 2018; FLea (Xia et al., KDD 2024)"
-    discloses: ClassVar[tuple[str, ...]] = ("raw samples to the server", "raw samples to every client")
+    discloses: ClassVar[Any] = Depends(RAW, lambda part: RAW if part.share else ())
     neutral: ClassVar[str | None] = "fed_data(0)"
 
     share: float = 0.1
