@@ -49,7 +49,10 @@ def test_every_preset_reads_back_as_itself(preset: str) -> None:
     [
         ("full+uniform", "full and uniform both decide 'select'; keep one"),
         ("full+full", "full appears 2 times; keep one"),
-        ("centralised", "there is no method or part 'centralised'; did you mean 'centralized' or 'central_sharing'?"),
+        (
+            "centralised",
+            "there is no method or part 'centralised'; did you mean 'centralized' or 'central_sharing'?",
+        ),
         ("fedavg(uniform=2)", "uniform of fedavg must be true or false, not 2"),
         ("fedavg(unifrom=true)", "fedavg has no parameter 'unifrom'; it is fedavg(uniform=false)"),
         ("fedavg+", "'fedavg+' is incomplete: a name is missing"),
