@@ -67,6 +67,21 @@ def test_a_decaying_rate_needs_no_new_recording() -> None:
     close()
 
 
+def test_clients_of_all_sizes_share_a_few_recordings() -> None:
+    """Five to eight samples in batches of at most 32 are all padded to eight, and the numbers are the loop's."""
+    sizes, dense = (
+        tiny(sizes=(5, 6, 7, 8)),
+        {"model": "mlp(hidden=[5])", "rounds": 6, "batch": 32, "cohort": 1},
+    )
+    engine = FastCPU(workers=1, record=True)
+    close, engine.close = engine.close, lambda: None  # type: ignore[method-assign]
+    found = play(Method.parse("fedavg"), sizes, engine=engine, **dense)
+    assert len(engine.inline["made of samples"][1].recordings) == 1
+    expected = play(Method.parse("fedavg"), sizes, **dense).state.params
+    assert max(float((found.state.params[k] - v).abs().max()) for k, v in expected.items()) < 1e-9
+    close()
+
+
 def test_gradients_are_added_to_the_weights_without_being_kept() -> None:
     """For plain SGD the recording holds a product that adds in place for each layer's weights."""
     engine = FastCPU(workers=1, record=True)

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Graph, Node
+from torch.nn.functional import pad
 
 from unskew.client import Pool, Task
 from unskew.engines.stacked import Block, Stepper, tensors, with_tensors
@@ -39,6 +40,7 @@ SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
 
 def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recording]) -> None:
     """Train a block by recorded steps; ``known`` keeps them for the next block."""
+    block = _widened(block)
     stepper = Stepper(task, pool, block)
     now = torch.zeros(1, dtype=torch.int64)
     held: dict[str, Tensor] = {}
@@ -52,12 +54,26 @@ def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recordi
                 held = _first_rows(stepper, clients)
                 values = [pool.x, pool.y, now, *held.values()]
                 alike = (task.net, repr(task.objectives), task.local, block.own_anchor, *_layout(held))
-            key = (alike, clients, block.padded[s])
+            padded = task.net.norms and block.padded[s]  # without batch norm it makes no difference
+            key = (alike, clients, padded)
             if key not in known:
                 if len(known) >= KEPT:
                     known.clear()
-                known[key] = _record(stepper, clients, block.padded[s], [*held], values)
+                known[key] = _record(stepper, clients, padded, [*held], values)
             known[key](*values)
+
+
+def _widened(block: Block) -> Block:
+    """The block with room for 1, 2, 4, 8 ... samples in a batch, or a whole batch: a recording takes 0.1 seconds,
+    and clients of few samples come in all sizes."""
+    width = block.index.shape[2]
+    room = max(width, min(1 << (width - 1).bit_length(), max(e.plan.batch for e in block.errands)))
+    if room == width:
+        return block
+    index, weight = (pad(value, (0, room - width)) for value in (block.index, block.weight))
+    wide = replace(block, index=index, weight=weight, padded=[True] * block.steps)
+    wide.losses = block.losses
+    return wide
 
 
 def _layout(held: dict[str, Tensor]) -> list[tuple[Any, ...]]:
