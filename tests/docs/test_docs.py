@@ -73,3 +73,11 @@ def test_the_readme_and_the_guide_name_no_path_of_a_machine() -> None:
     for name, page in PAGES.items():
         found = re.search(r"/(?:root|home|work|tmp)/\S+|pypi\.\S+", page.read_text(encoding="utf-8"))
         assert found is None, f"{name} names {found and found[0]}"
+
+
+def test_the_overview_names_every_part_and_preset() -> None:
+    """Whoever adds a part adds it to the table that a newcomer reads first."""
+    from unskew.method import PARTS, PRESETS
+
+    overview = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [name for name in (*PARTS, *PRESETS) if f"`{name}`" not in overview] == []

@@ -222,7 +222,7 @@ REMEDIES: tuple[Remedy, ...] = (
         "oversample",
         "repeats samples of a client's rare classes, less each round",
         "two or more classes at a client",
-        "label counts, to the server",
+        "how many samples it repeats, to the server",
         "Seol & Kim, figure 5: +4% over FedAvg where 9 in 10 clients hold one class, "
         "not noticeable at Dirichlet 0.2",
         _oversample,
