@@ -52,11 +52,10 @@ class FastCPU:
 
     def choice(self, job: Job) -> str:
         """What runs, in words."""
-        how = (
-            "one client at a time, channels last"
-            if job.net.convolves
-            else f"{self.stack(job)} clients stacked" + (", steps recorded" if self.record else "")
-        )
+        if self.stack(job) == 1:
+            how = "one client at a time" + (", channels last" if job.net.convolves else "")
+        else:
+            how = f"{self.stack(job)} clients stacked" + (", steps recorded" if self.record else "")
         return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
 
     def stack(self, job: Job) -> int:

@@ -1,4 +1,4 @@
-"""Clients side by side on a GPU: each on a stream of its own, its step captured once and replayed.
+"""Clients side by side on a GPU, on several streams: each one's step is captured once and replayed.
 
 Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
 leaves most of the GPU idle. So where a model convolves, every client keeps its own step, that of
