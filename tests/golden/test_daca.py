@@ -22,6 +22,8 @@ from unskew.prepare import Cec, CentralSharing, Daca, Scc
 from unskew.prepare.clustered import ALONE, after_sharing, heads_of, joined, system_emds
 from unskew.tiny import play
 
+pytestmark = pytest.mark.filterwarnings("ignore:the thresholds of")
+
 COUNTS = np.array([[2, 2], [4, 0], [0, 4], [4, 0], [0, 4], [3, 1]])
 LINKS = {(0, 1): 3, (0, 2): 3, (0, 4): 2, (5, 2): 4, (5, 3): 8}
 BITS = 10
@@ -232,3 +234,12 @@ def test_bad_input_is_one_sentence(text, sentence):
     with pytest.raises(InputError) as told:
         Method.parse(text)
     assert str(told.value) == sentence
+
+
+def test_who_is_left_without_a_link_is_counted_in_a_warning():
+    """Closeness drawn below 1 links nobody at e_th = 1."""
+    federation = holding([[4, 0], [0, 4], [2, 2]])
+    with pytest.warns(
+        UserWarning, match=r"leave 3 of 3 clients without a link, .*; nothing is shared at all$"
+    ):
+        Daca(e_th=1).once(federation, 3, 0)

@@ -8,8 +8,10 @@ import pytest
 from by_hand import holding
 from unskew.errors import InputError
 from unskew.method import Method
-from unskew.prepare import FedData
+from unskew.prepare import CentralSharing, FedData
 from unskew.tiny import play
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by fed_data")
 
 FEDERATION = holding([[20, 0], [0, 10], [5, 4]])
 
@@ -75,3 +77,15 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(InputError) as told:
         FedData(1.5)
     assert str(told.value) == "share of fed_data is a share of a client's data, 0 to 1, not 1.5"
+
+
+def test_a_share_of_nothing_is_said():
+    """floor(0.1 x 9) = 0 of one client; floor(0.01 n) of none; 0.001 of 39 samples is none either."""
+    with pytest.warns(
+        UserWarning, match=r"^1 of 3 clients hold fewer than 10 samples and share nothing by fed_data"
+    ):
+        FedData(0.1).check(FEDERATION, 3)
+    with pytest.warns(UserWarning, match="nothing is shared at all: write a larger share$"):
+        FedData(0.01).check(FEDERATION, 3)
+    with pytest.warns(UserWarning, match=r"central_sharing\(beta=0.001\) of 39 samples is none at all"):
+        CentralSharing(0.001).check(FEDERATION, 3)

@@ -19,6 +19,8 @@ from unskew.prepare import Cec, CentralSharing, Daca, Scc
 from unskew.prepare.clustered import ALONE, after_sharing, system_emds
 from unskew.seeds import generator
 
+pytestmark = pytest.mark.filterwarnings("ignore:the thresholds of")
+
 MNIST = np.array([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949])
 
 

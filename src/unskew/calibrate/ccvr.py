@@ -124,7 +124,7 @@ class CCVR(Calibrate):
     def _some(self, asked: Asked, seed: int, t: int) -> Tree:
         """The features of a share of a client's samples, drawn without replacement."""
         held = len(asked.places)
-        chosen = generator(seed, "ccvr", t, asked.client).permutation(held)[: int(self.share * held)]
+        chosen = generator(seed, "ccvr", t, asked.client).permutation(held)[: int(self.share * held + 1e-9)]
         at = torch.from_numpy(np.sort(chosen))
         return {"features": asked.embed(index=at), "labels": asked.labels[at.to(asked.device)]}
 

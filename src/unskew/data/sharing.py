@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -95,6 +96,17 @@ def grown(
 def told(federation: Federation, part: str) -> Mapping[str, Any]:
     """What the log says of a part's sharing."""
     return {s.part: s.report for s in federation.sharing if s.part == part}
+
+
+def warn_of_silent(federation: Federation, least: int, how: str, instead: str) -> None:
+    """Say how many clients hold too few samples to give any by ``how``, and what to write where all of them do."""
+    silent = int((federation.sizes < least).sum())
+    if silent:
+        warnings.warn(
+            f"{silent} of {federation.clients} clients hold fewer than {least} samples and share nothing by {how}"
+            + (f"; nothing is shared at all: {instead}" if silent == federation.clients else ""),
+            stacklevel=3,
+        )
 
 
 def _named(who: int) -> int | str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from torch.nn import functional as F
 
 from unskew.buffer import batch_of, dealt, gathered, handed_out, owners, roomy
 from unskew.data.federation import Federation
+from unskew.data.sharing import warn_of_silent
 from unskew.errors import InputError
 from unskew.net import Net
 from unskew.parts import Batch, Depends, Objective, Step, soft_labels
@@ -75,14 +75,8 @@ class FedMix(Objective):
         return f"averages({self.group or 10})" if self.active else ""
 
     def check(self, federation: Federation, cohort: int) -> None:
-        least = self.group or 2
-        silent = int((federation.sizes < least).sum())
-        if self.active and silent:
-            warnings.warn(
-                f"{silent} of {federation.clients} clients hold fewer than {least} samples and share nothing by "
-                "fedmix" + ("; nothing is shared at all" if silent == federation.clients else ""),
-                stacklevel=2,
-            )
+        if self.active:
+            warn_of_silent(federation, self.group or 2, "fedmix", "write a smaller group")
 
     # --- the server
 

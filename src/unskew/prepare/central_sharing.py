@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -48,10 +49,23 @@ class CentralSharing(Prepare):
     def sends(self) -> str:
         return "samples" if self.beta else ""
 
+    def wanted(self, federation: Federation) -> int:
+        """How many samples are collected."""
+        return int(self.beta * int(federation.sizes.sum()) + 0.5)
+
+    def check(self, federation: Federation, cohort: int) -> None:
+        if self.beta and not self.wanted(federation):
+            warnings.warn(
+                f"central_sharing(beta={self.beta:g}) of {int(federation.sizes.sum()):,} samples is none at all, so "
+                "nothing is shared: write a larger beta",
+                stacklevel=2,
+            )
+
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        wanted = int(self.beta * int(federation.sizes.sum()) + 0.5)
         give = shares(
-            wanted, federation.sizes.astype(np.float64), generator(seed, self.name, "who gives how many")
+            self.wanted(federation),
+            federation.sizes.astype(np.float64),
+            generator(seed, self.name, "who gives how many"),
         )
         return handed_round(federation, self.name, give, seed, self.weigh, self.budget)
 

@@ -6,6 +6,7 @@ What the three ways of clustering have in common; they differ in who becomes a h
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -205,6 +206,12 @@ class Clustered(Prepare):
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
         clusters = self.plan(federation, seed)
+        if len(alone := clusters.isolated):
+            warnings.warn(
+                f"the thresholds of {self.name} leave {len(alone)} of {federation.clients} clients without a link, and "
+                "so without sharing" + ("" if len(clusters.heads) else "; nothing is shared at all"),
+                stacklevel=2,
+            )
         transfers = []
         for m in clusters.heads.tolist():
             rng = generator(seed, self.name, m)

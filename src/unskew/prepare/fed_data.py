@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -9,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unskew.data.federation import Federation
-from unskew.data.sharing import told
+from unskew.data.sharing import told, warn_of_silent
 from unskew.errors import InputError
 from unskew.parts import Depends, Prepare
 from unskew.prepare.central import RAW, handed_round
@@ -45,6 +46,11 @@ class FedData(Prepare):
     @property
     def sends(self) -> str:
         return "samples" if self.share else ""
+
+    def check(self, federation: Federation, cohort: int) -> None:
+        if self.share:
+            least = math.ceil(1 / self.share - 1e-9)
+            warn_of_silent(federation, least, f"fed_data(share={self.share:g})", "write a larger share")
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
         give = np.floor(self.share * federation.sizes + 1e-9).astype(np.int64)
