@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,8 +16,9 @@ from unskew.data import Federation
 from unskew.engines.fast import FastCPU
 from unskew.engines.recorded import KEPT, _layout, aten, rewritten
 from unskew.method import PARTS, Method
-from unskew.parts import Objective
+from unskew.parts import Objective, Step
 from unskew.tiny import play, tiny
+from unskew.types import Tree
 
 OBJECTIVES = sorted(name for name, part in PARTS.items() if issubclass(part, Objective))
 
@@ -151,6 +154,26 @@ def test_models_that_share_and_overwrite_memory_agree(model: nn.Module) -> None:
     """Weights made of weights, used twice or not at all, copies written to, statistics kept in the middle."""
     for settings in ({}, {"batch": 4}):  # clients of six samples: whole batches, and short ones
         assert apart("fedavg", model=model, **settings) < 1e-9
+
+
+@dataclass(frozen=True)
+class OfWeights(Objective):
+    """Directions made of the weights themselves, and a hyper-parameter that has no hash."""
+
+    name: ClassVar[str] = "of_weights"
+    shares: list[float] = field(default_factory=lambda: [0.5])
+
+    def correct(self, grads: Tree, step: Step) -> Tree:
+        return {k: p if p.dim() < 2 else self.shares[0] * p @ p.T @ p for k, p in step.params.items()}
+
+
+def test_a_direction_made_of_weights_agrees() -> None:
+    """w <- w - r w w' w: the last product reads the weights that it is added to."""
+    method = replace(Method.parse("fedavg"), objective=(OfWeights(),))
+    dense = {"model": "mlp(hidden=[5])", "rounds": 2, "lr": 0.01}
+    expected = play(method, equal_clients(), **dense).state.params
+    found = play(method, equal_clients(), engine=FastCPU(workers=1, record=True), **dense).state.params
+    assert max(float((found[k] - v).abs().max()) for k, v in expected.items()) < 1e-9
 
 
 def recorded_from(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
