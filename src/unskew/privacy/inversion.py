@@ -137,13 +137,13 @@ def _attack(
 def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Ids]:
     """(the model a client started from, the mean gradient that its update tells, the samples it trained on).
 
-    ``alone``: one step of the client's method on its first sample only.
+    ``alone``: one step of the client's method on one of its samples only.
     """
     job, state = subject.setup.job, subject.state()
     federation = job.federation
     held = federation.samples(client)
     if alone:
-        held = held[:1]
+        held = generator(job.seed, "inversion", "sample", client).permutation(held)[:1]
         offsets = (np.arange(federation.clients + 1) > client).astype(np.int64)
         federation = Federation(federation.dataset, held, offsets)
         job = replace(job, local=replace(job.local, epochs=None, steps=1), federation=federation)

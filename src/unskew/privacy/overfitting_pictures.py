@@ -68,7 +68,7 @@ def scores(record: dict[str, Any]) -> Picture:
                 base.mark_bar().encode(color=tone),
                 base.mark_text(dy=-6, fontSize=10, color=INK).encode(text="text:N"),
                 rule.mark_rule(strokeDash=[4, 3], color=MUTED),
-                rule.mark_text(align="right", dy=-6, color=MUTED).encode(text="text:N", x=alt.value(298)),
+                rule.mark_text(align="left", dy=-6, color=MUTED).encode(text="text:N", x=alt.value(2)),
             ).properties(width=300, height=230, title=who[0].upper() + who[1:])
         )
     return alt.hconcat(*panels).resolve_scale(y="shared")
@@ -77,6 +77,7 @@ def scores(record: dict[str, Any]) -> Picture:
 def embedded(record: dict[str, Any], features: dict[str, Any]) -> Picture:
     """t-SNE of a local model's features on its training data and on the test set, and of the average's."""
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     panels: list[Picture] = []
     kinds = (("train", "one local model, its training data"), ("test", "one local model, test data"))
@@ -85,7 +86,10 @@ def embedded(record: dict[str, Any], features: dict[str, Any]) -> Picture:
         for group in (told["group"] for told in record["groups"]):
             x, y = features[f"{group} {kind}"].astype(np.float32), features[f"labels {group} {kind}"]
             perplexity = float(min(30, max(2, (len(x) - 1) // 3)))
-            at = TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(x)
+            with threadpool_limits(
+                1
+            ):  # so that the number of cores changes nothing, and a busy machine stalls it less
+                at = TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(x)
             dots = [
                 {"a": float(a), "b": float(b), "class": str(c)}
                 for (a, b), c in zip(at.round(2), y.tolist(), strict=True)
