@@ -67,8 +67,8 @@ class FLea(Objective):
     mode, as in the code, and its opinion is a constant in the gradient; whoever's update landed shares, so that under
     Phase-shift it is those who finish. A client of fewer than 1/alpha samples shares nothing, and the log counts it.
 
-    Where clients hold few classes, the printed loss with the paper's lambda2 = 3 is lowest with features that say nothing
-    (docs/methods/flea.md, what decor=3 does): ``variant=code`` or ``decor=0.3`` train.
+    Where clients hold few classes, the printed loss with the paper's lambda2 = 3 empties the features
+    (docs/methods/flea.md, what decor=3 does); ``variant=code`` or ``decor=0.3`` do not.
     """
 
     name: ClassVar[str] = "flea"
