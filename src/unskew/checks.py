@@ -333,7 +333,7 @@ def check_costs(subject: Subject) -> None:
         sent, shared = _bytes(played, "up", part.name), _bytes(played, "down", part.name)
         _must(sent == ledger.up[part.name], f"the uploads of {part.name} are not counted as they are")
         _must(shared == ledger.down[part.name], f"what {part.name} shares is not counted as it is")
-        answers = _bytes(played, "up", f"{part.name} answers")
+        answers = sum(_bytes(played, "up", f"{part.name} {kind}") for kind in ("answers", "numbers"))
         silent = bool(sent or answers or part.probes) and not part.discloses
         _must(not silent, f"{part.name} must say in `discloses` what leaves a client")
     _must(_total(played, "sample_steps") > 0, f"{_name(subject)} counts no sample-steps")

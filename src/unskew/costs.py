@@ -18,7 +18,10 @@ from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 if TYPE_CHECKING:
     from unskew.data.federation import Federation
     from unskew.engines.engine import Job
-    from unskew.parts import Part
+    from unskew.parts import Part, Prepare
+
+NUMBER_BYTES = 4
+"""What one number takes on its way between a client and the server: a count of a class, for instance."""
 
 
 @dataclass
@@ -146,6 +149,12 @@ class Costs:
                 self.air.up(update.clients, self.model + reports / len(update))
         else:
             self.trained_only.update(update.clients.tolist())
+
+    def learned(self, part: Prepare, notes: Mapping[str, Any]) -> None:
+        """The server learnt from those who were asked: what they told, and what the log says of it."""
+        if part.tells:
+            self.up[f"{part.name} numbers"] += part.tells * len(self.asked) * NUMBER_BYTES
+        self.notes.update(notes)
 
     def sound(self, update: Update) -> Update:
         """The answers that are numbers; whose are not is noted."""

@@ -111,9 +111,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Prepare(Part):
-    """Changes what data clients train on, once before round 0 or each round before selection."""
+    """Changes what data clients train on, once before round 0 or each round before selection.
+
+    ``tells`` is how many numbers each client that was asked tells the server for ``learn``; their bytes are counted.
+    """
 
     slot: ClassVar[str] = "prepare"
+    tells: ClassVar[int] = 0
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
         return federation

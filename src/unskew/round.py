@@ -94,6 +94,6 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     params, server[name] = method.schedule.round(play, state.params, server[name])
     for part, before, after in prepared:
         server[part.name], notes = part.learn(costs.everyone, before, after, server[part.name])
-        costs.notes.update(notes)
+        costs.learned(part, notes)
     server["trained"] = costs.trained(server.get("trained", {}), federation.clients)
     return State(t + 1, params, server, store, seed), costs.line()

@@ -319,6 +319,7 @@ def test_a_round_of_all_three():
     assert line["sample_steps"] == 2 * told.sum()
     assert line["asked"] == line["distinct_clients"] == 2
     assert line["bytes"]["up"]["label counts"] == 4 * 3 * 4
+    assert line["bytes"]["up"]["oversample numbers"] == 2 * 4  # how many samples each of the two repeated
     assert line["bytes"]["down"]["samples by class"] == 2 * 3 * 4
     assert line["kld"]["divergence"] < 0.05
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from unskew.costs import NUMBER_BYTES
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
@@ -224,7 +225,7 @@ class Clustered(Prepare):
         after = grown(federation, transfers, self.weigh, self.budget)
         report = self._report(clusters, federation.counts, after.counts)
         bits = federation.dataset.bits
-        asked = 4 * federation.counts.size if self.asks_counts else 0  # a number of four bytes each
+        asked = NUMBER_BYTES * federation.counts.size if self.asks_counts else 0
         sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report, asked)
         return replace(after, sharing=(*federation.sharing, sharing))
 

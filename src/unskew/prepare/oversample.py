@@ -38,6 +38,7 @@ class Oversample(Prepare):
     name: ClassVar[str] = "oversample"
     paper: ClassVar[str] = "Seol & Kim, Sensors 2023, algorithm 1"
     discloses: ClassVar[tuple[str, ...]] = ("how many samples it repeats",)
+    tells: ClassVar[int] = 1
 
     delta: float = 0.01
     increment: float = 0.1

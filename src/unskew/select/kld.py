@@ -7,14 +7,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from unskew.costs import NUMBER_BYTES
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.parts import Select
 from unskew.types import Cohort, Ids, PerClient, Tree
-
-NUMBER_BYTES = 4
-"""What one count of a class takes on its way between a client and the server."""
 
 
 @dataclass(frozen=True)
