@@ -49,6 +49,16 @@ def test_a_model_handed_over_is_on_the_air_between_clients():
     assert relayed == {"down": pytest.approx(2 * one), "up": pytest.approx(2 * one)}
 
 
+def test_clients_without_a_link_hand_over_by_way_of_the_base_station(tmp_path):
+    """A gain of 0 between two clients: up to the base station and down again, twice as long as a link of gain 1."""
+    gains = np.ones((3, 3))
+    gains[0, 1] = gains[1, 0] = 0
+    np.save(tmp_path / "gains.npy", gains)
+    network = f"wireless(snr=0, fading=flat, bandwidth=1000, gains='{tmp_path}/gains.npy')"
+    line = play(Method.parse("sem"), tiny(sizes=[4, 4]), network=network).lines[0]
+    assert line["air"]["peer"] == pytest.approx(2 * line["air"]["down"])
+
+
 def test_the_slowest_client_sets_the_pace(tmp_path):
     """Clients 0 and 1 with gains 1 and 3 to the base station: at 1 and 2 bits a hertz the first is waited for."""
     gains = np.ones((3, 3))

@@ -43,10 +43,13 @@ class Air:
         self._by_base_station("up", clients, sent)
 
     def peer(self, senders: Ids, receivers: Ids, sent: float) -> None:
-        """``sent`` bytes from each sender to its receiver."""
+        """``sent`` bytes from each sender to its receiver; by way of the base station where they have no link."""
         if self.network.round is None and len(senders):
             rates = self.network.link_rates(senders, receivers, self.clients, self.seed, self.t)
-            self._add("peer", receivers, 8 * sent / rates)
+            relayed = 1 / self.base_station[senders] + 1 / self.base_station[receivers]
+            self._add(
+                "peer", receivers, 8 * sent * np.where(rates > 0, 1 / np.where(rates > 0, rates, 1), relayed)
+            )
 
     def samples(self, sharing: Sharing) -> None:
         """Raw samples were on the air before round 0."""
