@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from unskew.data import Federation
+from unskew.engines.choose import choose
 from unskew.engines.fast import FastCPU
 from unskew.engines.recorded import KEPT, _layout, aten, rewritten
 from unskew.method import PARTS, Method
 from unskew.parts import Objective, Step
+from unskew.spec import Spec
 from unskew.tiny import play, tiny
 from unskew.types import Tree
 
@@ -227,3 +229,12 @@ def test_tensors_that_lie_differently_are_other_recordings() -> None:
     """One number shown three times cannot be viewed as three numbers in a row can."""
     shown, whole = ({"shared/part/share": v} for v in (torch.ones(1).expand(3), torch.ones(3)))
     assert _layout(shown) != _layout(whole)
+
+
+def test_a_longer_run_records_where_a_shorter_one_does() -> None:
+    """Steps are recorded by the work of a round, so the first rounds of both are the same to the bit."""
+    cpu = torch.device("cpu")
+    for rounds in (1, 10, 1000):
+        busy, idle = (choose(Spec(rounds=rounds), cpu, rounds * work) for work in (3e9, 1e9))
+        assert isinstance(busy, FastCPU) and busy.record
+        assert isinstance(idle, FastCPU) and not idle.record

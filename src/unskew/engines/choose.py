@@ -12,7 +12,11 @@ from unskew.errors import InputError
 from unskew.spec import Spec
 
 WORTH_WORKERS = 2e11
-"""Multiply-adds of a run (some seconds of one core) from which worker processes and recorded steps pay."""
+"""Multiply-adds of a run (some seconds of one core) from which worker processes pay."""
+
+WORTH_RECORDING = 2e9
+"""Multiply-adds of a round from which recorded steps pay. Of a round, not of the run: a recorded step may differ in the
+last bit, and the first rounds of a longer run are to be those of a shorter one."""
 
 
 def device_of(spec: Spec) -> torch.device:
@@ -45,6 +49,6 @@ def choose(spec: Spec, device: torch.device, work: float) -> Engine:
         raise InputError(f"precision {spec.precision} needs a GPU; write precision = fp32 on the cpu")
     if spec.compile:
         raise InputError("compile needs a GPU: on a CPU it does not pay")
-    small = work < WORTH_WORKERS
-    alone = small and spec.engine == "auto" and spec.workers is None
-    return FastCPU(1 if alone else spec.workers or cores(), spec.block, record=not small)
+    alone = work < WORTH_WORKERS and spec.engine == "auto" and spec.workers is None
+    record = work / spec.rounds >= WORTH_RECORDING
+    return FastCPU(1 if alone else spec.workers or cores(), spec.block, record)
