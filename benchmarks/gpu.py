@@ -50,6 +50,8 @@ def federation(sizes: list[int], shape: tuple[int, ...] = (3, 32, 32)) -> Federa
 def played(job: Job, rounds: int, device: str) -> State:
     job.net.to(torch.device(device))
     memories = {p.name: p.init_server(job.net) for p in job.method.parts}
+    for part in job.method.objective:
+        memories[part.name] |= part.begin(job.net, job.federation, 0)
     state = initial_state(dict(job.net.initial), memories, 0)
     for _ in range(rounds):
         state, _ = play_round(job, state)
@@ -67,6 +69,8 @@ def agree(methods: list[str], device: str, models: list[str]) -> None:
                 ends = []
                 for engine, where in ((Loop(), "cpu"), (FastGPU(device), device), (FastGPU(device), device)):
                     net = Net(build(model, (3, 32, 32), 10, 0, dtype))
+                    for part in method.objective:
+                        net.grow(part.extra(net, (3, 32, 32), 0))
                     prepared = unequal
                     for part in method.prepare:
                         prepared = part.once(prepared, 5, 0)
