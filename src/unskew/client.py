@@ -31,6 +31,7 @@ class Pool:
     std: Tensor
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        index = index.to(self.x.device)  # who holds what is kept on the host
         if self.x.is_contiguous():  # several times faster than x[index], which keeps the layout of others
             x = self.x.index_select(0, index.flatten()).view(*index.shape, *self.x.shape[1:])
         else:

@@ -25,8 +25,9 @@ from unskew.judge import judged
 from unskew.method import Method
 from unskew.parts import Batch, Part, Select
 from unskew.round import play_round
-from unskew.run import Setup, params_hash, prepare, single_threaded
+from unskew.run import params_hash, single_threaded
 from unskew.seeds import generator
+from unskew.setup import Setup, prepare
 from unskew.spec import Spec
 from unskew.state import State, load_state, save_state
 from unskew.store import ClientStore

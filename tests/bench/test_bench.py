@@ -21,14 +21,11 @@ from unskew.bench import compare as comparing
 from unskew.bench import peers as peering
 from unskew.bench.compare import Score, row
 from unskew.bench.jobs import CLASSES, StandardJob
-from unskew.bench.ours import LoopOn, Ours
-from unskew.bench.peak import multiply_adds_a_second, threads
+from unskew.bench.peak import multiply_adds_a_second
 from unskew.bench.peers import PeerFailed
 from unskew.cli import main
-from unskew.engines.loop import Loop
 from unskew.errors import InputError, RunFailed
 from unskew.models import MODELS, build
-from unskew.run import params_hash
 from unskew.types import Ids
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -193,18 +190,6 @@ def test_a_job_that_fails_does_not_lose_the_others(monkeypatch: pytest.MonkeyPat
     assert report["jobs"][1]["results"][0]["samples_per_s"] == 10
 
 
-def test_the_loop_on_a_device_is_the_loop() -> None:
-    """What the GPU is measured against trains the same model, bit for bit, where the device is the CPU."""
-    ends = []
-    for engine in (Loop(), LoopOn(torch.device("cpu"))):
-        ours = Ours.ready("loop", TINY, Options(device="cpu"))
-        ours.noting.engine = engine
-        with threads(1):
-            ours.round()
-        ends.append(params_hash(ours.state.params))
-    assert ends[0] == ends[1]
-
-
 def test_the_peak_is_a_rate() -> None:
     """A matrix product of any size has one, in every arithmetic a CPU has."""
     for precision in ("fp32", "fp64"):
@@ -333,4 +318,5 @@ def test_the_bench_needs_torch_and_numpy_alone() -> None:
     modules = {"scikit-learn": "sklearn", "pillow": "PIL", "vl-convert-python": "vl_convert"}
     gone = sorted(modules.get(package, package) for package in packages)
     code = f"import sys; sys.modules.update(dict.fromkeys({gone})); import unskew.bench.request"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

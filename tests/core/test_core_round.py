@@ -16,10 +16,11 @@ from unskew.faults import Faults, finite
 from unskew.method import Method
 from unskew.parts import Objective, Play, Visit
 from unskew.round import play_round
-from unskew.run import params_hash, prepare, run
+from unskew.run import params_hash, run
 from unskew.schedule import Plain
 from unskew.seeds import generator
 from unskew.select import Full, Uniform
+from unskew.setup import prepare
 from unskew.spec import Spec
 from unskew.state import State
 from unskew.tiny import apart, play, ready, tiny

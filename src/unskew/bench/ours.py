@@ -3,64 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from unskew.bench.jobs import CLASSES, StandardJob
 from unskew.bench.peak import synchronize
-from unskew.client import Task
-from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Engine, Job
-from unskew.engines.errands import errand, gathered
 from unskew.engines.loop import Loop
-from unskew.engines.site import Site
 from unskew.method import Method
 from unskew.models import build
 from unskew.net import Net
 from unskew.round import play_round
 from unskew.state import initial_state
-from unskew.store import ClientStore
-from unskew.types import Ids, Leg, Tree, Update
+from unskew.types import Ids, Leg, Update
 
 if TYPE_CHECKING:
     from unskew.bench.compare import Options
-
-
-class LoopOn(Loop):
-    """The loop engine on a device of one's choice: what the fast engine is measured against on a GPU."""
-
-    def __init__(self, device: torch.device):
-        super().__init__()
-        self.device = device
-
-    def choice(self, job: Job) -> str:
-        return f"one client after the other on {self.device}, no graphs"
-
-    def visit(
-        self,
-        job: Job,
-        leg: Leg,
-        rows: Ids,
-        federation: Federation,
-        shared: Mapping[str, Tree],
-        store: ClientStore,
-        t: int,
-    ) -> Update:
-        task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
-        there = [replace(e, held=e.held.to(self.device), census=e.census.to(self.device)) for e in errands]
-        returns = self.site(job, federation.dataset).train(task, there)
-        return gathered(job, leg, rows, returns, federation)
-
-    def site(self, job: Job, dataset: Dataset) -> Site:
-        if self._site is None or self._site.dataset is not dataset:
-            self._site = Site(dataset, job.dtype, self.device)
-        return self._site
 
 
 class Noting:
@@ -101,13 +62,12 @@ class Ours:
         dtype = torch.float64 if options.precision == "fp64" else torch.float32
         net = Net(build(standard.model, standard.shape, CLASSES, standard.seed, dtype))
         net.to(device)
-        loop = Loop() if device.type == "cpu" else LoopOn(device)
         job = Job(
             method=Method.parse(method),
             federation=federation or standard.federation(),
             net=net,
             local=standard.local,
-            engine=choose(options.spec(), device, float("inf")) if name == "fast" else loop,
+            engine=choose(options.spec(), device, float("inf")) if name == "fast" else Loop(device),
             rounds=options.rounds + 1,
             cohort=standard.cohort,
             seed=standard.seed,

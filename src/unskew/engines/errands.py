@@ -79,7 +79,7 @@ def errand(
         lr=rate,
         census=torch.from_numpy(
             np.bincount(federation.dataset.y[held], minlength=federation.dataset.classes)
-        ),
+        ).to(device),
         shared=shared,
         mine={
             o.name: there(store.get(o.name, client, o.init_client(job.net, federation.relative[client])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from unskew.client import Task
@@ -21,11 +22,13 @@ class Loop:
 
     name = "loop"
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device | None = None) -> None:
+        self.device = device or torch.device("cpu")
         self._site: Site | None = None
 
     def choice(self, job: Job) -> str:
-        return "one client after the other, one thread"
+        how = "one thread" if self.device.type == "cpu" else f"on {self.device}, no graphs"
+        return f"one client after the other, {how}"
 
     def visit(
         self,
@@ -49,7 +52,7 @@ class Loop:
 
     def site(self, job: Job, dataset: Dataset) -> Site:
         if self._site is None or self._site.dataset is not dataset:
-            self._site = Site(dataset, job.dtype)
+            self._site = Site(dataset, job.dtype, self.device)
         return self._site
 
     def close(self) -> None:

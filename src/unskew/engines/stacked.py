@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from unskew.client import Errand, Pool, Return, Scene, Task, brought_back, corrected, drawn, loss, mask_seeds
+from unskew.net import Net
 from unskew.optim import optimizer
 from unskew.parts import Batch
 from unskew.types import Tree
@@ -212,21 +213,9 @@ class Stepper:
         """
         task, shared = self.task, self.block.shared
 
-        def one(
-            params: Tree,
-            buffers: Tree,
-            x: Tensor,
-            y: Tensor,
-            weight: Tensor,
-            anchor: Tree,
-            census: Tensor,
-            mine: dict[str, Tree],
-            draws: dict[str, Tree],
-            seed: Tensor | None,
-        ) -> Tensor:
-            net = task.net.bound(buffers, seed, weight if padded else None)
-            scene = Scene(anchor, census, shared, mine, draws)
-            return loss(task, net, params, Batch(x, y, weight), scene)
+        def one(params: Tree, *given: Any) -> Tensor:
+            net, batch, scene = _surroundings(task, shared, padded, *given)
+            return loss(task, net, params, batch, scene)
 
         return one
 
@@ -234,24 +223,30 @@ class Stepper:
         """The gradient of one client as parts change it, to be vmapped like the loss."""
         task, shared = self.task, self.block.shared
 
-        def one(
-            grads: Tree,
-            params: Tree,
-            buffers: Tree,
-            x: Tensor,
-            y: Tensor,
-            weight: Tensor,
-            anchor: Tree,
-            census: Tensor,
-            mine: dict[str, Tree],
-            draws: dict[str, Tree],
-            seed: Tensor | None,
-        ) -> Tree:
-            net = task.net.bound(buffers, seed, weight)
-            scene = Scene(anchor, census, shared, mine, draws)
-            return corrected(task, net, grads, params, Batch(x, y, weight), scene)
+        def one(grads: Tree, params: Tree, *given: Any) -> Tree:
+            net, batch, scene = _surroundings(task, shared, True, *given)
+            return corrected(task, net, grads, params, batch, scene)
 
         return one
+
+
+def _surroundings(
+    task: Task,
+    shared: Mapping[str, Tree],
+    padded: bool,
+    buffers: Tree,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor,
+    anchor: Tree,
+    census: Tensor,
+    mine: dict[str, Tree],
+    draws: dict[str, Tree],
+    seed: Tensor | None,
+) -> tuple[Net, Batch, Scene]:
+    """One client's step but for its weights, of the tensors that ``vmap`` hands over."""
+    net = task.net.bound(buffers, seed, weight if padded else None)
+    return net, Batch(x, y, weight), Scene(anchor, census, shared, mine, draws)
 
 
 def train_stacked(

@@ -19,7 +19,7 @@ from unskew.log import RunFolder, read_folder
 from unskew.net import Net
 from unskew.privacy.correlation import taken
 from unskew.privacy.views import View, view, views_of
-from unskew.run import Setup, prepare
+from unskew.setup import Setup, prepare
 from unskew.spec import Spec
 from unskew.state import State, load_state
 from unskew.types import Ids, Tree

@@ -1,0 +1,192 @@
+"""A spec made real: data loaded and dealt, model built, parts checked; nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
+from unskew.decay import decay
+from unskew.engines.choose import choose, device_of
+from unskew.engines.engine import Job
+from unskew.errors import InputError
+from unskew.faults import Faults
+from unskew.measure import check_measures
+from unskew.method import Method
+from unskew.metrics import skew
+from unskew.net import Net
+from unskew.network import network_of
+from unskew.parts import Local
+from unskew.spec import Spec
+from unskew.state import State, initial_state
+
+
+@dataclass
+class Setup:
+    """A spec made real."""
+
+    job: Job
+    state: State
+    partition: Any
+    skew: dict[str, Any]  # of the partition, and where parts prepare data, of what they made of it
+    about: dict[str, Any]
+
+    def save_partition(self, path: Path) -> None:
+        if self.partition is not None:
+            self.partition.save(path)
+
+
+def prepare(
+    spec: Spec,
+    data: Dataset | Federation | tuple[Any, ...] | None = None,
+    model: Any = None,
+    method: str | Method | None = None,
+) -> Setup:
+    """Load, partition, build and check everything, before anything is written."""
+    from unskew.models import build
+
+    method = Method.parse(spec.method if method is None else method)
+    falls = decay(spec.decay)
+    check_measures(spec.measure, method)
+    device = device_of(spec)
+    federation, partition = _federation(spec, data)
+    if spec.network is not None:
+        network = network_of(spec.network)
+        network.check(federation.clients)
+        federation = replace(federation, network=network)
+    cohort = _cohort(spec, federation.clients)
+    for part in method.parts:
+        part.check(federation, cohort)
+    dtype = torch.float64 if spec.precision == "fp64" else torch.float32
+    dataset = federation.dataset
+    if not len(dataset.y_test):
+        raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
+    net = Net(
+        build(
+            model if model is not None else auto_model(spec.model, dataset),
+            dataset.shape,
+            dataset.classes,
+            spec.seed,
+            dtype,
+        )
+    )
+    for part in method.objective:
+        if part.wants_features:
+            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
+        net.grow(part.extra(net, dataset.shape, spec.seed))
+    measured = {"skew": _measured(federation)}
+    prepared = federation
+    for part in method.prepare:
+        prepared = part.once(prepared, cohort, spec.seed)
+        measured["skew_prepared"] = _measured(prepared)
+    local = Local(
+        epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
+        **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
+    )
+    job = Job(
+        method=method,
+        federation=prepared,
+        net=net,
+        local=local,
+        engine=choose(spec, device, _work(spec, net, prepared, cohort, local)),
+        rounds=spec.rounds,
+        cohort=cohort,
+        seed=spec.seed,
+        decay=falls,
+        faults=Faults(spec.drop, spec.late, spec.nan),
+        batch_norm=spec.batch_norm,
+        dtype=dtype,
+        device=str(device),
+    )
+    net.to(device)
+    memories = {part.name: part.init_server(net) for part in method.parts}
+    for part in method.objective:
+        memories[part.name] |= part.begin(net, prepared, spec.seed)
+    if "divergence" in spec.measure:
+        memories["divergence"] = dict(net.initial)
+    content = hashlib.sha256()
+    arrays = (dataset.x, dataset.y, dataset.x_test, dataset.y_test, federation.indices, federation.offsets)
+    for array in arrays:
+        content.update(np.ascontiguousarray(array).data)
+    about = {
+        "name": dataset.name,
+        "labels": list(dataset.labels),
+        "clients": federation.clients,
+        "samples": len(federation.indices),
+        "sha256": content.hexdigest(),
+        "given": data is not None,
+        "own_model": model is not None,
+        "parameters": sum(net.initial[k].numel() for k in net.trainable),
+    }
+    return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
+
+
+def _measured(federation: Federation) -> dict[str, Any]:
+    """How skewed the labels are, as one number a measure."""
+    told = skew(federation.counts).as_dict(per_client=False)
+    scarce = told.pop("scarcity")  # under the names that `unskew diagnose --json` has
+    named = {"scarcity": "at_most", "scarcity_below": "below", "scarcity_threshold": "threshold"}
+    return told | {name: scarce[key] for name, key in named.items()}
+
+
+def _work(spec: Spec, net: Net, federation: Federation, cohort: int, local: Local) -> float:
+    """About how many multiply-adds the run takes: three passes of the model over every sample-step.
+
+    A step costs as much as some millions of them, however small the model is.
+    """
+    mean = float(federation.budget.mean())
+    seen = local.steps * local.batch if local.steps else (local.epochs or 1.0) * mean
+    samples = spec.rounds * min(cohort, federation.clients) * seen
+    return 3 * samples * net.multiply_adds(federation.dataset.shape) + 5e6 * samples / local.batch
+
+
+def auto_model(name: str, dataset: Dataset) -> str:
+    """``auto``: a small convolutional network for images of 28 pixels and more, else one hidden layer."""
+    if name != "auto":
+        return name
+    return "small_cnn" if dataset.kind == "image" and min(dataset.shape[1:]) >= 28 else "mlp"
+
+
+def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None) -> tuple[Federation, Any]:
+    from unskew.data import from_arrays, load
+    from unskew.data.partition import PRESETS, Partition, partition
+
+    if isinstance(data, Federation):
+        return data, None
+    if isinstance(data, Dataset):
+        dataset = data
+    elif data is not None:
+        dataset = from_arrays(*data)
+    else:
+        options = {k: v for k, v in (("label", spec.label), ("client", spec.client)) if v is not None}
+        dataset = load(spec.dataset, root=spec.data_folder, **options)
+    if spec.partition.endswith(".npz"):
+        held = Partition.load(Path(spec.partition), dataset)
+    else:
+        brings_clients = spec.partition.startswith("by(") or spec.partition in PRESETS
+        held = partition(
+            dataset,
+            spec.partition,
+            clients=100 if spec.clients is None and not brings_clients else spec.clients,
+            seed=spec.seed if spec.partition_seed is None else spec.partition_seed,
+            fraction=spec.fraction,
+            samples_per_client=spec.samples_per_client,
+            min_samples=spec.min_samples,
+            emd=spec.emd,
+        )
+    return held.federation(dataset), held
+
+
+def _cohort(spec: Spec, clients: int) -> int:
+    count = max(1, round(spec.cohort * clients)) if spec.cohort < 1 else int(spec.cohort)
+    if count > clients:
+        raise InputError(
+            f"the cohort of {count} is larger than the {clients} clients; write cohort = {clients} or less"
+        )
+    return count
