@@ -30,11 +30,18 @@ from unskew.state import State, initial_state
 from unskew.store import ClientStore
 from unskew.types import Leg
 
+IMAGE, DIGIT, WINDOW = (3, 32, 32), (1, 28, 28), (1, 128, 3)
+
 MODELS = {
-    "small_cnn": (32, Local(batch=32)),
-    "mlp": (10, Local(batch=10, momentum=0.9, nesterov=True, weight_decay=1e-3)),
-    "resnet9": (8, Local(batch=8)),
-    "thesis_cifar": (16, Local(batch=16, optimizer="adam", lr=0.001, clip=1.0)),
+    "small_cnn": (IMAGE, Local(batch=32)),
+    "mlp": (IMAGE, Local(batch=10, momentum=0.9, nesterov=True, weight_decay=1e-3)),
+    "resnet9": (IMAGE, Local(batch=8)),
+    "thesis_cifar": (IMAGE, Local(batch=16, optimizer="adam", lr=0.001, clip=1.0)),
+    "thesis_mnist": (DIGIT, Local(batch=10)),
+    "thesis_fashion": (DIGIT, Local(batch=8, momentum=0.9)),
+    "mobilenet_v2": (IMAGE, Local(batch=16)),
+    "audionet": (IMAGE, Local(batch=16)),
+    "harnet": (WINDOW, Local(batch=16)),
 }
 
 
@@ -59,18 +66,18 @@ def played(job: Job, rounds: int, device: str) -> State:
 
 
 def agree(methods: list[str], device: str, models: list[str]) -> None:
-    unequal = federation([7, 53, 1, 39, 30, 20, 20, 20, 10, 20])
     print(f"{'model':14}{'method':28}{'float64, 3 rounds':>20}{'float32, 1 round':>20}{'repeats':>9}")
     for model in models:
-        local = MODELS[model][1]
+        shape, local = MODELS[model]
+        unequal = federation([7, 53, 1, 39, 30, 20, 20, 20, 10, 20], shape)
         for expression in methods:
             method, found, repeats = Method.parse(expression), [], True
             for dtype, rounds in ((torch.float64, 3), (torch.float32, 1)):
                 ends = []
                 for engine, where in ((Loop(), "cpu"), (FastGPU(device), device), (FastGPU(device), device)):
-                    net = Net(build(model, (3, 32, 32), 10, 0, dtype))
+                    net = Net(build(model, shape, 10, 0, dtype))
                     for part in method.objective:
-                        net.grow(part.extra(net, (3, 32, 32), 0))
+                        net.grow(part.extra(net, shape, 0))
                     prepared = unequal
                     for part in method.prepare:
                         prepared = part.once(prepared, 5, 0)
@@ -92,10 +99,12 @@ def speed(device: str, compiled: bool) -> None:
         ("resnet9", 10, 8, 160),
         ("small_cnn", 10, 8, 320),
         ("small_cnn", 100, 10, 100),
+        ("thesis_mnist", 100, 10, 100),
         ("resnet9", 10, 32, 320),
     ):
-        fed = federation([held] * clients)
-        net = Net(build(model, (3, 32, 32), 10, 0))
+        shape = MODELS[model][0]
+        fed = federation([held] * clients, shape)
+        net = Net(build(model, shape, 10, 0))
         method, local = Method.parse("fedavg"), Local(batch=batch)
         engines = {"captured": FastGPU(device, block=clients)}
         engines["captured tf32"] = FastGPU(device, block=clients, precision="tf32")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import torch
@@ -12,6 +12,7 @@ from torch.func import functional_call
 
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
+from unskew.models.patches import can_be_patched, patch
 from unskew.models.split import SplitModel
 from unskew.types import Tree, nbytes
 
@@ -109,14 +110,20 @@ class Net:
 
         Not by torch's own counter, which takes a second to load.
         """
-        total = 0
-
-        def count(layer: nn.Module, _: object, out: Tensor) -> None:
-            nonlocal total
-            total += out.numel() * cast(Tensor, layer.weight)[0].numel()
-
         heavy = [m for m in self.judging.modules() if isinstance(m, (nn.Linear, nn.modules.conv._ConvNd))]
-        hooks = [layer.register_forward_hook(count) for layer in heavy]
+        return float(sum(out.numel() * _inputs(layer) for layer, out in self._seen(heavy, shape)))
+
+    def patch_values(self, shape: tuple[int, ...]) -> float:
+        """How many numbers the patches under all filters are, for one sample; inf where a filter has none such."""
+        filters = [m for m in self.judging.modules() if isinstance(m, nn.modules.conv._ConvNd)]
+        if not all(can_be_patched(layer) for layer in filters):
+            return float("inf")
+        return float(sum(out[0, 0].numel() * _inputs(layer) for layer, out in self._seen(filters, shape)))
+
+    def _seen(self, layers: Sequence[nn.Module], shape: tuple[int, ...]) -> list[tuple[nn.Module, Tensor]]:
+        """What each of these layers puts out for one sample of zeros."""
+        found: list[tuple[nn.Module, Tensor]] = []
+        hooks = [layer.register_forward_hook(lambda m, _, out: found.append((m, out))) for layer in layers]
         weight = next(iter(self.initial.values()))
         try:
             with torch.inference_mode():
@@ -124,7 +131,7 @@ class Net:
         finally:
             for hook in hooks:
                 hook.remove()
-        return float(total)
+        return found
 
     def statistics(self, model: Mapping[str, Tensor]) -> Tree:
         """The part of a model that is measured, not trained: batch norm's running averages."""
@@ -136,6 +143,14 @@ class Net:
         here.half = True
         norms = [n for n, m in self.training.named_modules() if isinstance(m, BatchNorm)]
         here.wide = frozenset(f"{n}.{p}" for n in norms for p in ("weight", "bias"))
+        return here
+
+    def patched(self) -> Net:
+        """This net, convolving by products over patches: for clients that are stacked."""
+        here = copy.copy(self)
+        here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
+        patch(here.training)
+        patch(here.judging)
         return here
 
     def by_batch_statistics(self) -> Net:
@@ -168,3 +183,8 @@ class Net:
         cut = {"since": since, "upto": upto} if since or upto else None
         found: Tensor = functional_call(module, held | self.held, (x,), cut)
         return found.to(torch.float32) if self.half else found
+
+
+def _inputs(layer: nn.Module) -> int:
+    """Numbers that one output of a dense layer or a filter is made of."""
+    return cast(Tensor, layer.weight)[0].numel()

@@ -80,10 +80,18 @@ def crew() -> Iterator[FastCPU]:
     close()
 
 
+class SideBySide(FastGPU):
+    """The GPU's engine as it runs models with large filters, here also those with small ones."""
+
+    def _stacks(self, job: Job) -> bool:
+        return not job.net.convolves
+
+
 ENGINES = {
     "inline": lambda: FastCPU(workers=1),
     "recorded": lambda: FastCPU(workers=1, record=True),
     "stage": lambda: FastGPU("cpu", block=3),
+    "side by side": lambda: SideBySide("cpu", block=3),
 }
 MODELS = ["mlp(hidden=[9])", "small_cnn", "thesis_fashion", "resnet9"]
 

@@ -2,8 +2,8 @@
 
 Launching kernels costs more than running them for models of this size. So steps are recorded once, over tensors
 that stay where they are; a leg copies its models and its plan into them and replays. The plan lies on the device
-and a graph counts its own steps, so a replay takes nothing from the host. Dense models are stacked
-(``prefixes``); clients that convolve run side by side (``lanes``).
+and a graph counts its own steps, so a replay takes nothing from the host. Dense models and those with small filters
+are stacked (``prefixes``); clients that convolve more run side by side (``lanes``).
 
 On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
 """
@@ -34,8 +34,12 @@ from unskew.plan import batches_in
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
 
-BLOCK = 64
+SIDE_BY_SIDE, STACKED = 64, 256
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
+
+SMALL_PATCHES = 5e6
+"""Bytes of one client's patches (``models.patches``) up to which it is stacked: moving more takes longer than starting
+its kernels one by one, some fifty of them at one a microsecond."""
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
@@ -56,18 +60,19 @@ class FastGPU:
     ):
         self.device = torch.device(device)
         self.capture = self.device.type == "cuda" if capture is None else capture
-        self.block, self.compile, self.precision = block or BLOCK, compile, precision
+        self.block, self.compile, self.precision = block, compile, precision
         self.largest: int | None = None  # a block that did not fit halves this
         self._site: Site | None = None
         self._stage: Stage | None = None
+        self._decided: tuple[Any, bool] = (None, False)
         if self.device.type == "cuda":
             _arithmetic(precision)
 
     def choice(self, job: Job) -> str:
         """What runs, in words."""
         how = "captured graphs" if self.capture else "no graphs"
-        where = "side by side" if job.net.convolves else "stacked"
-        return f"{self.device}, up to {self.block} clients {where}, {how}, {self.precision}" + (
+        where = "stacked" if self._stacks(job) else "side by side"
+        return f"{self.device}, up to {self._most(job)} clients {where}, {how}, {self.precision}" + (
             ", compiled" if self.compile else ""
         )
 
@@ -88,7 +93,7 @@ class FastGPU:
         by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
         returns: dict[int, Return] = {}
         while by_size:
-            size = min(len(by_size), self.largest or self.block)
+            size = min(len(by_size), self._most(job))
             chosen, by_size = by_size[:size], by_size[size:]
             done: list[Return] | None = None
             try:
@@ -133,7 +138,8 @@ class FastGPU:
         block = padded_to(room, blocked(task, errands, job.dtype, self.device))
         if self._stage is None or not self._stage.fits(task, room, block):
             self._stage = None  # free the old one's memory before the new one takes its own
-            self._stage = Stage(task, site, room, block, self.capture, self.compile, self.precision)
+            way = Prefixes if self._stacks(job) else Lanes
+            self._stage = Stage(task, site, room, block, way, self.capture, self.compile, self.precision)
         self._stage.play(block)
         return returned(task, site.pool, block)
 
@@ -143,7 +149,19 @@ class FastGPU:
 
     def _room(self, job: Job, clients: int) -> int:
         """How many clients a stage for these has room for: a whole cohort, where that fits."""
-        return min(self.largest or self.block, max(clients, job.cohort))
+        return min(self._most(job), max(clients, job.cohort))
+
+    def _most(self, job: Job) -> int:
+        """The largest block."""
+        return self.largest or self.block or (STACKED if self._stacks(job) else SIDE_BY_SIDE)
+
+    def _stacks(self, job: Job) -> bool:
+        """Whether clients are stacked: always where they are dense, and where their patches are small."""
+        about = (job.net, job.federation.dataset.shape, job.local.batch, job.dtype)
+        if self._decided[0] != about:
+            values = job.net.patch_values(about[1]) * about[2]
+            self._decided = about, values * job.dtype.itemsize <= SMALL_PATCHES
+        return self._decided[1]
 
     def _halve(self, size: int) -> None:
         if size == 1:
@@ -226,7 +244,15 @@ class Stage:
     """Tensors that stay where they are, and the steps captured over them."""
 
     def __init__(
-        self, task: Task, site: Site, room: Room, block: Block, capture: bool, compile: bool, precision: str
+        self,
+        task: Task,
+        site: Site,
+        room: Room,
+        block: Block,
+        way: type[Prefixes] | type[Lanes],
+        capture: bool,
+        compile: bool,
+        precision: str,
     ):
         self.task, self.room = task, room
         # the anchor and what parts share are the run's own tensors, and later legs are copied into these
@@ -234,8 +260,8 @@ class Stage:
         self.block = replace(block, anchor=clone(block.anchor), shared=shared)
         self.block.losses = block.losses.clone()
         self.signature = _signature(block)
-        inner = replace(task, net=task.net.halved()) if precision == "bf16" else task
-        way = Lanes if task.net.convolves else Prefixes
+        net = task.net.patched() if way is Prefixes and task.net.convolves else task.net
+        inner = replace(task, net=net.halved() if precision == "bf16" else net)
         self.way: Lanes | Prefixes = way(inner, site.pool, self.block, compile, capture)
 
     def fits(self, task: Task, room: Room, block: Block) -> bool:

@@ -1,9 +1,9 @@
 """Clients side by side on a GPU, on several streams: each one's step is captured once and replayed.
 
 Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
-leaves most of the GPU idle. So where a model convolves, every client keeps its own step, that of
-``unskew.client``, and the GPU runs many clients' graphs at once. No client waits for another, and a short batch
-gets a graph of its own instead of padding.
+leaves most of the GPU idle. So where a model convolves with more than small filters, every client keeps its own
+step, that of ``unskew.client``, and the GPU runs many clients' graphs at once. No client waits for another, and a
+short batch gets a graph of its own instead of padding.
 """
 
 from __future__ import annotations
