@@ -37,9 +37,10 @@ from unskew.types import Ids, Leg, Tree, Update, clone
 SIDE_BY_SIDE, STACKED = 64, 256
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
 
-SMALL_PATCHES = 5e6
+SMALL_PATCHES = 8e6
 """Bytes of one client's patches (``models.patches``) up to which it is stacked: moving more takes longer than starting
-its kernels one by one, some fifty of them at one a microsecond."""
+its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN,
+B=10) gain, 13 MB (job A) loses."""
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""

@@ -21,8 +21,9 @@ class Prefixes:
         self.block, self.capture = block, capture
         self.stepper = Stepper(task, pool, block, compile=compile)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
-        # without batch norm, padding needs no other graph
-        self.variants = (False, True) if task.net.norms else (True,)
+        # without batch norm, padding needs no other graph; torch's own batch norm of stacked images asks for their
+        # memory format, which vmap cannot answer, so those are weighed even where no batch is short
+        self.variants = (False, True) if task.net.norms and not task.net.convolves else (True,)
         self.sizes = sorted({max(1, round(block.census.shape[0] * share)) for share in SHARES})
         self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
 
