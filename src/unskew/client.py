@@ -165,7 +165,8 @@ def train(task: Task, pool: Pool, errand: Errand) -> Return:
             rule.step(params, grads, state, errand.lr, s)
             losses = losses + value
     end = {k: v.detach() for k, v in params.items()} | buffers
-    return brought_back(task, pool, errand, end, float(losses))
+    gone = {k: end[k] - errand.start[k] for k in task.net.trainable}
+    return brought_back(task, pool, errand, end, gone, float(losses))
 
 
 def _own(value: Tensor, channels_last: bool) -> Tensor:
@@ -174,9 +175,8 @@ def _own(value: Tensor, channels_last: bool) -> Tensor:
     return value.detach().clone(memory_format=layout)
 
 
-def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, losses: float) -> Return:
+def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, gone: Tree, losses: float) -> Return:
     """A client's answer: its model, how far it went, and what every objective reports and remembers."""
-    gone = {k: end[k] - errand.start[k] for k in task.net.trainable}
     if errand.moved is not None:
         gone = {k: v + errand.moved[k] for k, v in gone.items()}
     back = Return(

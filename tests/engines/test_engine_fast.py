@@ -15,6 +15,7 @@ from unskew.data import Dataset, Federation
 from unskew.engines import Engine, Job, Loop
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
+from unskew.engines.lanes import Lanes
 from unskew.engines.workers import Crew
 from unskew.errors import RunFailed
 from unskew.faults import Faults
@@ -106,6 +107,22 @@ def test_it_agrees_with_the_loop_in_float64(engine: str, model: str) -> None:
     """Unequal clients, partial batches, lost clients, batch norm and dropout: 1e-9 after three rounds."""
     expected = played(Loop(), model, "fedavg", torch.float64, 3)
     assert apart(expected, played(ENGINES[engine](), model, "fedavg", torch.float64, 3)) < 1e-9
+
+
+@pytest.mark.parametrize(("batch", "sizes"), [(4, 4), (8, 6), (20, 8)])
+def test_a_stage_knows_how_many_sizes_batches_have(batch: int, sizes: int) -> None:
+    """By hand, of 7, 13, 1, 9, 6, 5, 11, 3: modulo 4 {3, 1, 2} and 4; modulo 8 {7, 5, 1, 6, 3} and 8; below 20 all."""
+    engine = SideBySide("cpu")
+    job = Job(
+        Method.parse("fedavg"), made((1, 12, 12)), Net(build("thesis_fashion", (1, 12, 12), 4, 0)),
+        Local(batch=batch), engine, 1, 8, 0,
+    )  # fmt: skip
+    state = initial_state(dict(job.net.initial), {}, 0)
+    play_round(job, state)
+    assert engine._stage is not None
+    assert engine._stage.room.sizes == sizes
+    assert isinstance(engine._stage.way, Lanes)
+    assert engine._stage.way.exact
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -131,7 +131,7 @@ class FastGPU:
         self, job: Job, task: Task, site: Site, errands: list[Errand], federation: Federation
     ) -> list[Return]:
         size = self._room(job, len(errands))
-        room = Room(size, *_longest(job, federation, errands))
+        room = Room(size, *_longest(job, federation, errands), _batch_sizes(job, federation, errands))
         if any(
             e.plan.batch != job.local.batch for e in errands
         ):  # tuned client by client: as large as any so far
@@ -180,11 +180,12 @@ class FastGPU:
 
 @dataclass(frozen=True)
 class Room:
-    """How large the tensors of a stage are: clients, steps, samples in a batch."""
+    """How large the tensors of a stage are: clients, steps, samples in a batch, and how many sizes batches have."""
 
     clients: int
     steps: int
     batch: int
+    sizes: int | None = None  # None: any up to ``batch``
 
     def over(self, other: Room | None) -> Room:
         """Room for both: graphs last once the largest has come."""
@@ -206,6 +207,18 @@ def _longest(job: Job, federation: Federation, errands: list[Errand]) -> tuple[i
     per_epoch = batches_in(largest, job.local.batch, job.local.last)
     whole = job.local.steps or int(np.ceil((job.local.epochs or 1.0) * per_epoch))
     return max(whole, here[0]), max(batch, here[1])
+
+
+def _batch_sizes(job: Job, federation: Federation, errands: list[Errand]) -> int | None:
+    """How many different sizes the batches of this federation's clients have, where all their data is used."""
+    if not (job.net.convolves and job.net.norms):
+        return None  # nobody asks
+    sizes = federation.sizes
+    if any(len(e.held) != sizes[e.client] for e in errands):
+        return None
+    batch = job.local.batch
+    short = int((np.bincount(sizes % batch, minlength=batch)[1:] > 0).sum())
+    return short + bool((sizes >= batch).any())
 
 
 def padded_to(room: Room, block: Block) -> Block:
@@ -263,7 +276,8 @@ class Stage:
         self.signature = _signature(block)
         net = task.net.patched() if way is Prefixes and task.net.convolves else task.net
         inner = replace(task, net=net.halved() if precision == "bf16" else net)
-        self.way: Lanes | Prefixes = way(inner, site.pool, self.block, compile, capture)
+        sizes = room.batch if room.sizes is None else room.sizes
+        self.way: Lanes | Prefixes = way(inner, site.pool, self.block, sizes, compile, capture)
 
     def fits(self, task: Task, room: Room, block: Block) -> bool:
         """Whether this stage can play that block as it is."""

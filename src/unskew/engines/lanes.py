@@ -25,8 +25,9 @@ STREAMS = 16
 """Clients that run at once; more take turns on these, and share the memory of their steps. A GPU starts kernels at a
 rate that some ten clients exhaust."""
 
-EXACT = 32
-"""Short batches of up to this many samples get their own graph where batch norm is; longer ones are padded."""
+EXACT, EXACT_COMPILED = 32, 3
+"""Where batch norm is, short batches get a graph each while a federation has no more sizes of them than this (a
+compiled step is dearer); more are padded, which costs batch norm most of its speed."""
 
 
 def _row(tree: Tree, i: int) -> Tree:
@@ -36,14 +37,14 @@ def _row(tree: Tree, i: int) -> Tree:
 class Lanes:
     """A block that stays where it is, and a lane for each of its rows."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool, capture: bool):
+    def __init__(self, task: Task, pool: Pool, block: Block, sizes: int, compile: bool, capture: bool):
         rows = range(block.census.shape[0])
         # rows are sorted: the longest client, for whom all wait in the end, goes first
         tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
         self.lanes = [Lane(task, pool, block, i, compile, tracks[i % len(tracks)]) for i in rows]
         self.batch = block.index.shape[2]
-        # a compiled step is too dear to have one for each size; without batch norm padding costs nothing
-        self.exact = task.net.norms and self.batch <= EXACT and not compile
+        # without batch norm padding costs nothing
+        self.exact = task.net.norms and sizes <= (EXACT_COMPILED if compile else EXACT)
         self.norms = task.net.norms
 
     def play(self, block: Block) -> None:

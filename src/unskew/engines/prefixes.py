@@ -17,7 +17,7 @@ SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 class Prefixes:
     """A block that stays where it is, and its stacked step as a graph for each of some numbers of clients."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool, capture: bool):
+    def __init__(self, task: Task, pool: Pool, block: Block, sizes: int, compile: bool, capture: bool):
         self.block, self.capture = block, capture
         self.stepper = Stepper(task, pool, block, compile=compile)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)

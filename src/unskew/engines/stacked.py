@@ -270,13 +270,26 @@ def train_stacked(
 
 
 def returned(task: Task, pool: Pool, block: Block) -> list[Return]:
-    """The block's clients, in the order they were asked for."""
+    """The block's clients, in the order they were asked for: each a row of one copy, for a row's copy is a kernel."""
     back: list[Return | None] = [None] * len(block.errands)
     losses = block.losses.tolist()
+    clients = len(block.errands)
+    ends = _first(block.params | block.buffers, clients)
+    start = _start(task, block)
+    moved = {k: (ends[k] - start[k]).unbind() for k in task.net.trainable}
+    rows = {k: v.clone().unbind() for k, v in ends.items()}
     for i, (place, errand) in enumerate(zip(block.places, block.errands, strict=True)):
-        end = {k: v[i].clone() for k, v in (block.params | block.buffers).items()}
-        back[place] = brought_back(task, pool, errand, end, losses[i])
+        end, gone = ({k: v[i] for k, v in tree.items()} for tree in (rows, moved))
+        back[place] = brought_back(task, pool, errand, end, gone, losses[i])
     return [r for r in back if r is not None]
+
+
+def _start(task: Task, block: Block) -> Tree:
+    """Where the block's clients began: one model for all, or a row each."""
+    starts = [e.start for e in block.errands]
+    if all(s is starts[0] for s in starts):
+        return starts[0]
+    return {k: torch.stack([s[k] for s in starts]).to(block.index.device) for k in task.net.trainable}
 
 
 def _first(tree: Tree, clients: int) -> Tree:
