@@ -117,8 +117,8 @@ def test_a_stage_knows_how_many_sizes_batches_have(batch: int, sizes: int) -> No
         Method.parse("fedavg"), made((1, 12, 12)), Net(build("thesis_fashion", (1, 12, 12), 4, 0)),
         Local(batch=batch), engine, 1, 8, 0,
     )  # fmt: skip
-    state = initial_state(dict(job.net.initial), {}, 0)
-    play_round(job, state)
+    memories = {p.name: p.init_server(job.net) for p in job.method.parts}
+    play_round(job, initial_state(dict(job.net.initial), memories, 0))
     assert engine._stage is not None
     assert engine._stage.room.sizes == sizes
     assert isinstance(engine._stage.way, Lanes)
