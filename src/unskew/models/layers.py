@@ -116,8 +116,6 @@ class BatchNorm(nn.Module):
         self.register_buffer("sample_weight", torch.empty(0), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.dtype == torch.bfloat16 and self.running_mean is not None and self.running_mean.dtype != x.dtype:
-            return self.forward(x.to(self.running_mean.dtype)).to(x.dtype)  # statistics want the digits
         from_batch = self.training or self.running_mean is None
         several = x.numel() > x.shape[1]
         if not from_batch or (self.sample_weight.numel() == 0 and several):
