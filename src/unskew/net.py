@@ -8,7 +8,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.func import functional_call, vmap
 
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
@@ -38,9 +38,12 @@ class Net:
         self.own = frozenset(parameters)  # what the module itself has; objectives may add heads beside it
         self.trainable: tuple[str, ...] = tuple(parameters)
         self.buffers: tuple[str, ...] = tuple(buffers)
-        self.draws_masks = bool(self.training.fed[0])  # looked up here once: a compiled step cannot look it up
+        self.draws_masks = bool(
+            self.training.fed[0]
+        )  # looked up here once: a compiled step cannot look it up
         self.convolves = any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules())
         self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
+        self._tried: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
         self.half = False
         self.wide: frozenset[str] = frozenset()
@@ -149,9 +152,50 @@ class Net:
         """This net, convolving by products over patches: for clients that are stacked."""
         here = copy.copy(self)
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
+        here._tried = {}
         patch(here.training)
         patch(here.judging)
         return here
+
+    def runs_channels_last(self, shape: tuple[int, ...]) -> bool:
+        """Whether this model takes images in the layout in which a CPU convolves fastest: a ``view`` may not."""
+        if not self.convolves or len(shape) != 3:
+            return False
+        weight = next(iter(self.initial.values()))
+        x = torch.zeros(2, *shape, dtype=weight.dtype, device=weight.device)
+
+        def laid_out(value: Tensor) -> Tensor:  # clone, for contiguous() leaves one channel as it is
+            return value.clone(memory_format=torch.channels_last) if value.dim() == 4 else value
+
+        try:
+            with torch.no_grad():
+                self.judge({k: laid_out(v) for k, v in self.initial.items()}, laid_out(x))
+        except RuntimeError:
+            return False
+        return True
+
+    def stackable(self, shape: tuple[int, ...]) -> bool:
+        """Whether ``vmap`` can run this model, by trying: some layers it cannot, nor code that looks at numbers."""
+        if shape not in self._tried:
+            self._tried[shape] = self._try_stacked(shape)
+        return self._tried[shape]
+
+    def _try_stacked(self, shape: tuple[int, ...]) -> bool:
+        two = {k: v.detach().expand(2, *v.shape).clone() for k, v in self.initial.items()}
+        weight = next(iter(self.initial.values()))
+        x = torch.zeros(2, 2, *shape, dtype=weight.dtype, device=weight.device)
+        seeds = torch.zeros(2, dtype=torch.int64, device=weight.device)
+
+        def one(model: Tree, x: Tensor, seed: Tensor) -> Tensor:
+            net = self.bound({k: model[k] for k in self.buffers}, seed, torch.ones_like(x.flatten(1)[:, 0]))
+            return net(model, x)
+
+        try:
+            with torch.no_grad():
+                vmap(one)(two, x, seeds)
+        except Exception:  # whatever it is, the client function says it better, where one client runs alone
+            return False
+        return True
 
     def by_batch_statistics(self) -> Net:
         """This net, judging with the statistics of the batch at hand, for models that have none of their own."""

@@ -6,15 +6,17 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from unskew.data import Dataset, Federation
 from unskew.engines import Engine, Job, Loop
 from unskew.engines.fast import FastCPU
-from unskew.engines.gpu import FastGPU
+from unskew.engines.gpu import FastGPU, _batch_sizes
 from unskew.engines.lanes import Lanes
 from unskew.engines.workers import Crew
 from unskew.errors import RunFailed
@@ -46,9 +48,11 @@ def made(shape: tuple[int, ...]) -> Federation:
 
 
 def played(
-    engine: Engine, model: str, method: str, dtype: torch.dtype, rounds: int, **local: object
+    engine: Engine, model: Any, method: str, dtype: torch.dtype, rounds: int, **local: object
 ) -> State:
-    side = 24 if model == "resnet9" else 12  # on less it would normalise over single values
+    side = (
+        24 if model in ("resnet9", "thesis_mnist", "moon_cnn") else 12
+    )  # on less nothing would be left to see
     shape = (1, side, side)
     net = Net(build(model, shape, 4, 0, dtype))
     parsed = Method.parse(method)
@@ -95,6 +99,16 @@ ENGINES = {
     "side by side": lambda: SideBySide("cpu", block=3),
 }
 MODELS = ["mlp(hidden=[9])", "small_cnn", "thesis_fashion", "resnet9"]
+OTHERS = [
+    "linear",
+    "mcmahan_cnn",
+    "sem_cnn",
+    "daca_cnn",
+    "seol_kim_cnn",
+    "moon_cnn",
+    "thesis_mnist",
+    "thesis_cifar",
+]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +123,72 @@ def test_it_agrees_with_the_loop_in_float64(engine: str, model: str) -> None:
     assert apart(expected, played(ENGINES[engine](), model, "fedavg", torch.float64, 3)) < 1e-9
 
 
+@pytest.mark.parametrize("engine", ["inline", "stage", "side by side"])
+@pytest.mark.parametrize("model", OTHERS)
+def test_every_other_model_agrees(engine: str, model: str) -> None:
+    """FLea's three are in test_modalities; one round on small images is enough for the layers to have met."""
+    expected = played(Loop(), model, "fedavg", torch.float64, 1)
+    assert apart(expected, played(ENGINES[engine](), model, "fedavg", torch.float64, 1)) < 1e-9
+
+
+class Viewing(nn.Module):
+    """A model as users write them: a view after pooling, and perhaps a branch, which vmap cannot run."""
+
+    def __init__(self, branches: bool):
+        super().__init__()
+        self.branches = branches
+        self.conv = nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = nn.GroupNorm(2, 4)
+        self.out = nn.Linear(4 * 36, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.max_pool2d(torch.relu(self.norm(self.conv(x))), 2)
+        if self.branches and x.sum() < 0:
+            x = -x
+        return self.out(x.view(x.shape[0], -1))
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
+    """Stacked where it can be, and the loop's numbers either way."""
+    found = []
+    for engine in (Loop(), FastGPU("cpu", block=3), FastCPU(workers=1)):
+        torch.manual_seed(3)
+        net = Net(build(Viewing(branches).double(), (1, 12, 12), 4, 0, torch.float64))
+        job = Job(
+            Method.parse("fedavg"),
+            made((1, 12, 12)),
+            net,
+            Local(batch=4),
+            engine,
+            2,
+            5,
+            0,
+            dtype=torch.float64,
+        )
+        state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in job.method.parts}, 0)
+        for _ in range(2):
+            state, _ = play_round(job, state)
+        found.append(state)
+        if isinstance(engine, FastGPU):
+            assert isinstance(engine._stages[-1].way, Lanes) is branches
+    assert apart(found[0], found[1]) < 1e-9
+    assert apart(found[0], found[2]) < 1e-9
+
+
+def dense(shape: tuple[int, ...], classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(144, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(7, classes))
+
+
+@pytest.mark.parametrize("model", [dense, "small_cnn", "thesis_fashion"], ids=["dense", "small", "fashion"])
+def test_bf16_is_close(model: Any) -> None:
+    """Half the digits, stacked and side by side, with batch norm in dense and in convolving models."""
+    expected = played(Loop(), model, "fedavg", torch.float32, 1)
+    for kind in (FastGPU, SideBySide):
+        found = played(kind("cpu", precision="bf16"), model, "fedavg", torch.float32, 1)
+        assert apart(expected, found) < 0.2
+
+
 @pytest.mark.parametrize(("batch", "sizes"), [(4, 4), (8, 6), (20, 8)])
 def test_a_stage_knows_how_many_sizes_batches_have(batch: int, sizes: int) -> None:
     """By hand, of 7, 13, 1, 9, 6, 5, 11, 3: modulo 4 {3, 1, 2} and 4; modulo 8 {7, 5, 1, 6, 3} and 8; below 20 all."""
@@ -119,10 +199,10 @@ def test_a_stage_knows_how_many_sizes_batches_have(batch: int, sizes: int) -> No
     )  # fmt: skip
     memories = {p.name: p.init_server(job.net) for p in job.method.parts}
     play_round(job, initial_state(dict(job.net.initial), memories, 0))
-    assert engine._stage is not None
-    assert engine._stage.room.sizes == sizes
-    assert isinstance(engine._stage.way, Lanes)
-    assert engine._stage.way.exact
+    assert _batch_sizes(job, job.federation) == sizes
+    (stage,) = engine._stages
+    assert isinstance(stage.way, Lanes)
+    assert stage.way.exact
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -171,14 +251,26 @@ def test_the_number_of_workers_changes_no_bit(crew: FastCPU, method: str, model:
 
 
 def test_a_killed_worker_is_replaced_and_changes_no_bit(crew: FastCPU) -> None:
-    """kill -9 in the middle of a run: its clients are trained again, the numbers are those of a quiet run."""
+    """kill -9 between two legs of a run: its clients are trained again, the numbers are those of a quiet run."""
     quiet = played(FastCPU(workers=1), "small_cnn", "fedavg", torch.float32, 3)
-    assert crew.crew is not None
-    before = crew.crew.replaced
-    os.kill(crew.crew.workers[0].process.pid, signal.SIGKILL)
-    assert params_hash(played(crew, "small_cnn", "fedavg", torch.float32, 3).params) == params_hash(
+
+    class Struck(FastCPU):
+        """The crew, which loses a worker before its second leg."""
+
+        legs = 0
+
+        def visit(self, *given: Any) -> Any:
+            self.legs += 1
+            if self.legs == 2:
+                assert crew.crew is not None
+                os.kill(crew.crew.workers[0].process.pid, signal.SIGKILL)
+            return crew.visit(*given)
+
+    before = crew.crew.replaced if crew.crew is not None else 0
+    assert params_hash(played(Struck(), "small_cnn", "fedavg", torch.float32, 3).params) == params_hash(
         quiet.params
     )
+    assert crew.crew is not None
     assert crew.crew.replaced == before + 1
 
 

@@ -23,8 +23,8 @@ ERRORS = [torch.cuda.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA
 def short_of_memory(error: Exception, fits: int, tried: list[int]) -> type[FastGPU]:
     class Small(FastGPU):
         def _train(self, *given: Any) -> Any:
-            tried.append(len(given[3]))
-            if len(given[3]) > fits:
+            tried.append(len(given[4]))
+            if len(given[4]) > fits:
                 raise error
             return super()._train(*given)
 

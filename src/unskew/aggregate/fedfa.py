@@ -29,7 +29,8 @@ class FedFA(Aggregate):
     with momentum gamma: run it with ``--momentum 0.9``. The SEM paper's setting is ``fedfa(beta=1, gamma=0)``,
     which weighs by frequency alone, with momentum 0.
 
-    A client's f grows by one with each upload that lands: under SEM a half for each half it trains.
+    A client's f grows by one with each upload that lands. SEM's authors count a half for each half trained: the same
+    where every client trains both, as pairs that swap do.
     """
 
     name: ClassVar[str] = "fedfa"

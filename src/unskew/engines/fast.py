@@ -53,13 +53,17 @@ class FastCPU:
     def choice(self, job: Job) -> str:
         """What runs, in words."""
         if self.stack(job) == 1:
-            how = "one client at a time" + (", channels last" if job.net.convolves else "")
+            how = "one client at a time" + (
+                ", channels last" if job.net.runs_channels_last(job.federation.dataset.shape) else ""
+            )
         else:
             how = f"{self.stack(job)} clients stacked" + (", steps recorded" if self.record else "")
         return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
 
     def stack(self, job: Job) -> int:
-        return self.block or (1 if job.net.convolves else DENSE_BLOCK)
+        """How many clients are stacked: dense ones, unless vmap cannot run their model."""
+        stacks = not job.net.convolves and job.net.stackable(job.federation.dataset.shape)
+        return self.block or (DENSE_BLOCK if stacks else 1)
 
     def visit(
         self,
@@ -156,7 +160,7 @@ class FastCPU:
         samples = dataset or (federation.dataset if federation is not None else None)
         if samples is not None and self.told.get("samples") is not samples:
             self.told["samples"] = samples
-            layout = job.net.convolves
+            layout = job.net.runs_channels_last(samples.shape)
             tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
             self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1, self.record))

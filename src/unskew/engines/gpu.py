@@ -25,7 +25,7 @@ from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.engines.errands import errand, gathered
-from unskew.engines.lanes import Lanes
+from unskew.engines.lanes import EXACT, EXACT_COMPILED, Lanes
 from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
@@ -41,6 +41,9 @@ SMALL_PATCHES = 8e6
 """Bytes of one client's patches (``models.patches``) up to which it is stacked: moving more takes longer than starting
 its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN,
 B=10) gain, 13 MB (job A) loses."""
+
+KEPT_STAGES = 3
+"""Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
@@ -64,7 +67,7 @@ class FastGPU:
         self.block, self.compile, self.precision = block, compile, precision
         self.largest: int | None = None  # a block that did not fit halves this
         self._site: Site | None = None
-        self._stage: Stage | None = None
+        self._stages: list[Stage] = []  # the last one used comes last
         self._decided: tuple[Any, bool] = (None, False)
         if self.device.type == "cuda":
             _arithmetic(precision)
@@ -99,7 +102,7 @@ class FastGPU:
             done: list[Return] | None = None
             try:
                 with self._current():
-                    done = self._train(job, task, site, [errands[i] for i in chosen], federation)
+                    done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):
                     raise
@@ -120,29 +123,43 @@ class FastGPU:
             return (
                 self._site
             )  # samples drawn anew each round keep their place, and so do the graphs over them
-        self._site, self._stage = Site(dataset, job.dtype, self.device), None
+        self._site = Site(dataset, job.dtype, self.device)
+        self._stages.clear()
         job.net.to(self.device)
         return self._site
 
     def close(self) -> None:
-        self._site = self._stage = None
+        self._site = None
+        self._stages.clear()
 
     def _train(
-        self, job: Job, task: Task, site: Site, errands: list[Errand], federation: Federation
+        self, job: Job, leg: Leg, task: Task, site: Site, errands: list[Errand], federation: Federation
     ) -> list[Return]:
         size = self._room(job, len(errands))
-        room = Room(size, *_longest(job, federation, errands), _batch_sizes(job, federation, errands))
-        if any(
-            e.plan.batch != job.local.batch for e in errands
-        ):  # tuned client by client: as large as any so far
-            room = Room(size, *_largest(errands)).over(self._stage.room if self._stage is not None else None)
+        tuned = leg.settings.batch is not None
+        if tuned:  # no bound is known beforehand
+            steps, batch = (_power_of_two(n) for n in _largest(errands))
+        else:
+            steps, batch = _longest(job, federation, errands)
+        known = not tuned and leg.settings.per_class is None
+        sizes = _batch_sizes(job, federation) if known else batch
+        exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
+        room = Room(size, steps, batch, job.net.norms and exact)
         block = padded_to(room, blocked(task, errands, job.dtype, self.device))
-        if self._stage is None or not self._stage.fits(task, room, block):
-            self._stage = None  # free the old one's memory before the new one takes its own
-            way = Prefixes if self._stacks(job) else Lanes
-            self._stage = Stage(task, site, room, block, way, self.capture, self.compile, self.precision)
-        self._stage.play(block)
+        stage = self._stage(job, task, site, room, block, keep=KEPT_STAGES if tuned else 1)
+        stage.play(block)
         return returned(task, site.pool, block)
+
+    def _stage(self, job: Job, task: Task, site: Site, room: Room, block: Block, keep: int) -> Stage:
+        """A stage that this block fits, from before or new; a room of its own for each size of batch."""
+        for at, stage in enumerate(self._stages):
+            if stage.fits(task, room, block):
+                self._stages.append(self._stages.pop(at))
+                return stage
+        del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
+        way = Prefixes if self._stacks(job) else Lanes
+        self._stages.append(Stage(task, site, room, block, way, self.capture, self.compile, self.precision))
+        return self._stages[-1]
 
     def _current(self) -> contextlib.AbstractContextManager[Any]:
         """Streams and graphs belong to the current device, whichever device their tensors are on."""
@@ -157,17 +174,19 @@ class FastGPU:
         return self.largest or self.block or (STACKED if self._stacks(job) else SIDE_BY_SIDE)
 
     def _stacks(self, job: Job) -> bool:
-        """Whether clients are stacked: always where they are dense, and where their patches are small."""
-        about = (job.net, job.federation.dataset.shape, job.local.batch, job.dtype)
+        """Whether clients are stacked: where they are dense or their patches small, and vmap can run the model."""
+        shape = job.federation.dataset.shape
+        about = (job.net, shape, job.local.batch, job.dtype)
         if self._decided[0] != about:
-            values = job.net.patch_values(about[1]) * about[2]
-            self._decided = about, values * job.dtype.itemsize <= SMALL_PATCHES
+            held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
+            self._decided = about, held <= SMALL_PATCHES and job.net.patched().stackable(shape)
         return self._decided[1]
 
     def _halve(self, size: int) -> None:
         if size == 1:
             raise RunFailed("one client alone does not fit the GPU's memory; use a smaller --batch")
-        self.largest, self._stage = size // 2, None
+        self.largest = size // 2
+        self._stages.clear()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # other clients' steps may still write to what was freed
             torch.cuda.empty_cache()
@@ -180,18 +199,13 @@ class FastGPU:
 
 @dataclass(frozen=True)
 class Room:
-    """How large the tensors of a stage are: clients, steps, samples in a batch, and how many sizes batches have."""
+    """How large the tensors of a stage are. A function of the leg alone: a run that was stopped pads as one that was
+    not."""
 
     clients: int
     steps: int
-    batch: int
-    sizes: int | None = None  # None: any up to ``batch``
-
-    def over(self, other: Room | None) -> Room:
-        """Room for both: graphs last once the largest has come."""
-        if other is None or other.clients != self.clients:
-            return self
-        return Room(self.clients, max(self.steps, other.steps), max(self.batch, other.batch))
+    batch: int  # samples in a batch
+    exact: bool  # whether short batches get graphs of their own instead of padding
 
 
 def _largest(errands: list[Errand]) -> tuple[int, int]:
@@ -209,16 +223,20 @@ def _longest(job: Job, federation: Federation, errands: list[Errand]) -> tuple[i
     return max(whole, here[0]), max(batch, here[1])
 
 
-def _batch_sizes(job: Job, federation: Federation, errands: list[Errand]) -> int | None:
-    """How many different sizes the batches of this federation's clients have, where all their data is used."""
+def _batch_sizes(job: Job, federation: Federation) -> int:
+    """How many different sizes the batches of this federation's clients have, where they use all their data."""
     if not (job.net.convolves and job.net.norms):
-        return None  # nobody asks
-    sizes = federation.sizes
-    if any(len(e.held) != sizes[e.client] for e in errands):
-        return None
-    batch = job.local.batch
-    short = int((np.bincount(sizes % batch, minlength=batch)[1:] > 0).sum())
-    return short + bool((sizes >= batch).any())
+        return 0  # nobody asks
+    sizes, batch, last = federation.sizes, job.local.batch, job.local.last
+    small = np.bincount(sizes[sizes < batch], minlength=batch)
+    whole = sizes[sizes >= batch]
+    short = np.bincount(whole % batch if last == "keep" else whole * 0, minlength=batch)
+    return int(((small + short)[1:] > 0).sum()) + bool(len(whole))
+
+
+def _power_of_two(n: int) -> int:
+    """The next one, so that sizes which differ a little share a stage."""
+    return 1 << (n - 1).bit_length()
 
 
 def padded_to(room: Room, block: Block) -> Block:
@@ -276,8 +294,7 @@ class Stage:
         self.signature = _signature(block)
         net = task.net.patched() if way is Prefixes and task.net.convolves else task.net
         inner = replace(task, net=net.halved() if precision == "bf16" else net)
-        sizes = room.batch if room.sizes is None else room.sizes
-        self.way: Lanes | Prefixes = way(inner, site.pool, self.block, sizes, compile, capture)
+        self.way: Lanes | Prefixes = way(inner, site.pool, self.block, room.exact, compile, capture)
 
     def fits(self, task: Task, room: Room, block: Block) -> bool:
         """Whether this stage can play that block as it is."""

@@ -2,8 +2,8 @@
 
 Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
 leaves most of the GPU idle. So where a model convolves with more than small filters, every client keeps its own
-step, that of ``unskew.client``, and the GPU runs many clients' graphs at once. No client waits for another, and a
-short batch gets a graph of its own instead of padding.
+step, that of ``unskew.client``, and the GPU runs many clients' graphs at once. No client waits for another. Short
+batches are padded, or get graphs of their own where batch norm is and they have few sizes.
 """
 
 from __future__ import annotations
@@ -37,15 +37,13 @@ def _row(tree: Tree, i: int) -> Tree:
 class Lanes:
     """A block that stays where it is, and a lane for each of its rows."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, sizes: int, compile: bool, capture: bool):
+    def __init__(self, task: Task, pool: Pool, block: Block, exact: bool, compile: bool, capture: bool):
         rows = range(block.census.shape[0])
         # rows are sorted: the longest client, for whom all wait in the end, goes first
         tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
         self.lanes = [Lane(task, pool, block, i, compile, tracks[i % len(tracks)]) for i in rows]
         self.batch = block.index.shape[2]
-        # without batch norm padding costs nothing
-        self.exact = task.net.norms and sizes <= (EXACT_COMPILED if compile else EXACT)
-        self.norms = task.net.norms
+        self.exact, self.norms = exact, task.net.norms
 
     def play(self, block: Block) -> None:
         """All steps of a block that was copied into this one; clients take turns only in being launched."""

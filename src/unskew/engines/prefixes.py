@@ -17,15 +17,12 @@ SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 class Prefixes:
     """A block that stays where it is, and its stacked step as a graph for each of some numbers of clients."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, sizes: int, compile: bool, capture: bool):
+    def __init__(self, task: Task, pool: Pool, block: Block, exact: bool, compile: bool, capture: bool):
         self.block, self.capture = block, capture
         self.stepper = Stepper(task, pool, block, compile=compile)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
-        # without batch norm, padding needs no other graph; torch's own batch norm of stacked images asks for their
-        # memory format, which vmap cannot answer, so those are weighed even where no batch is short
-        self.variants = (False, True) if task.net.norms and not task.net.convolves else (True,)
         self.sizes = sorted({max(1, round(block.census.shape[0] * share)) for share in SHARES})
-        self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
     def play(self, block: Block) -> None:
         """All steps of a block that was copied into this one."""
@@ -33,20 +30,20 @@ class Prefixes:
             value.zero_()
         self.now.zero_()
         for s in range(block.steps):
-            size = next(n for n in self.sizes if n >= block.active[s])
-            padded = True if len(self.variants) == 1 else block.padded[s] or size > block.active[s]
-            self._step(size, padded)
+            self._step(next(n for n in self.sizes if n >= block.active[s]))
 
-    def _step(self, clients: int, padded: bool) -> None:
+    def _step(self, clients: int) -> None:
+        # samples are weighed even where no batch is short: torch's own batch norm asks stacked images for their
+        # memory format, and stacked bf16 for statistics in bf16
         if not self.capture:
-            self.stepper.step(self.now, clients, padded)
+            self.stepper.step(self.now, clients, padded=True)
             self.now += 1
             return
-        if (clients, padded) not in self.graphs:
-            self.graphs[clients, padded] = self._captured(clients, padded)
-        self.graphs[clients, padded].replay()
+        if clients not in self.graphs:
+            self.graphs[clients] = self._captured(clients)
+        self.graphs[clients].replay()
 
-    def _captured(self, clients: int, padded: bool) -> torch.cuda.CUDAGraph:
+    def _captured(self, clients: int) -> torch.cuda.CUDAGraph:
         """Record one step; what the trial runs change is put back."""
         moving = [*self.block.params.values(), *self.block.buffers.values(), *self.stepper.state.values()]
         moving += [self.block.losses, self.now]
@@ -55,11 +52,11 @@ class Prefixes:
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(3):
-                self.stepper.step(self.now, clients, padded)
+                self.stepper.step(self.now, clients, padded=True)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self.stepper.step(self.now, clients, padded)
+            self.stepper.step(self.now, clients, padded=True)
             self.now += 1
         for value, old in zip(moving, before, strict=True):
             value.copy_(old)

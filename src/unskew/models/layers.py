@@ -119,7 +119,7 @@ class BatchNorm(nn.Module):
         from_batch = self.training or self.running_mean is None
         several = x.numel() > x.shape[1]
         if not from_batch or (self.sample_weight.numel() == 0 and several):
-            return F.batch_norm(
+            found = F.batch_norm(
                 x,
                 self.running_mean,
                 self.running_var,
@@ -129,6 +129,7 @@ class BatchNorm(nn.Module):
                 self.momentum,
                 self.eps,
             )
+            return found.to(x.dtype)  # x may be bf16, whose statistics are float32 all the same
         return self._weighted(x)
 
     def _weighted(self, x: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ class PatchedConv2d(nn.Conv2d):
     """nn.Conv2d as one matrix product."""
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if input.dim() == 3:  # one sample without its axis
+            return self._conv_forward(input[None], weight, bias)[0]
         samples, channels, height, width = input.shape
         top, left = self._pads()
         # three axes, so that torch does not ask for a memory format, which vmap cannot answer
@@ -25,7 +27,7 @@ class PatchedConv2d(nn.Conv2d):
         places = seen.shape[2:4]
         patches = seen.permute(0, 2, 3, 1, 4, 5).reshape(-1, weight[0].numel())
         found = F.linear(patches, weight.flatten(1), bias)
-        return found.reshape(samples, *places, -1).permute(0, 3, 1, 2)
+        return found.reshape(samples, *places, -1).permute(0, 3, 1, 2).contiguous()  # a model may view() it
 
     def _pads(self) -> tuple[int, int]:
         if isinstance(self.padding, str):

@@ -172,8 +172,8 @@ class Queue:
             return Queue(np.zeros(0, np.int64), PerClient(), None, np.zeros(0, np.int64))
         update = Update.unpacked(tree, ())
         update = replace(update, base=expand(params, len(update)))
-        given = (tree[f"settings|{n}"].numpy() if f"settings|{n}" in tree else None for n in SETTINGS)
-        return Queue(tree["ages"].numpy(), PerClient(*given), update, update.clients)
+        given = (tree[f"settings|{n}"].cpu().numpy() if f"settings|{n}" in tree else None for n in SETTINGS)
+        return Queue(tree["ages"].cpu().numpy(), PerClient(*given), update, update.clients)
 
 
 def _share(whole: int, n: int, t: int) -> int:
