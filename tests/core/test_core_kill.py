@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -35,9 +36,9 @@ KILLED: dict[str, dict[str, Any]] = {
 }
 
 
-def start(out: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
+def start(out: Path, settings: dict[str, Any], **how: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "unskew", "run", "--out", str(out), *flags(Spec(**settings)), "--json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
 
 
 def wait_for(process: subprocess.Popen[str], ready: Callable[[], bool], patience: float = 120) -> None:
@@ -108,3 +109,32 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert len(list((out / "state").glob("*.safetensors"))) == 1
     assert_same(resume(out, progress=False), run(progress=False, **settings))
+
+
+def descendants(pid: int) -> list[int]:
+    """Every process that this one started, and those started."""
+    found = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return found + [below for child in found for below in descendants(child)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks at processes through /proc")
+def test_ctrl_c_leaves_no_worker_and_no_shared_memory(tmp_path: Path) -> None:
+    """As a terminal sends it, to all processes at once: workers end, shared memory goes, the run can be resumed."""
+    out, settings = (
+        tmp_path / "run",
+        COMMON | {"rounds": 300, "checkpoint": 1000.0, "engine": "fast", "workers": 2},
+    )
+    process = start(out, settings, start_new_session=True)
+    try:
+        wait_for(process, lambda: rounds_in(out) >= 2)
+        family = [process.pid, *descendants(process.pid)]
+        assert len(family) >= 3  # two workers at least
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
+    left = [pid for pid in family if Path(f"/proc/{pid}").exists()]
+    shared = [f.name for f in Path("/dev/shm").glob("*") if any(str(pid) in f.name for pid in family)]
+    assert (left, shared) == ([], [])
+    assert resume(out, progress=False).result["status"] == "done"
