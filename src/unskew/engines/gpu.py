@@ -179,7 +179,9 @@ class FastGPU:
         about = (job.net, shape, job.local.batch, job.dtype)
         if self._decided[0] != about:
             held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
-            self._decided = about, held <= SMALL_PATCHES and job.net.patched().stackable(shape)
+            trial = job.net.patched()
+            trial.to(self.device)  # what vmap can run differs between devices
+            self._decided = about, held <= SMALL_PATCHES and trial.stackable(shape)
         return self._decided[1]
 
     def _halve(self, size: int) -> None:
