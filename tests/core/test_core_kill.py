@@ -38,7 +38,19 @@ KILLED: dict[str, dict[str, Any]] = {
 
 def start(out: Path, settings: dict[str, Any], **how: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "unskew", "run", "--out", str(out), *flags(Spec(**settings)), "--json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+        **how,
+    )
+
+
+def heed_interrupts() -> None:
+    """A shell starts what runs in the background deaf to SIGINT, tests too, and their children would inherit it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(process: subprocess.Popen[str], ready: Callable[[], bool], patience: float = 120) -> None:
