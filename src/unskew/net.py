@@ -38,9 +38,8 @@ class Net:
         self.own = frozenset(parameters)  # what the module itself has; objectives may add heads beside it
         self.trainable: tuple[str, ...] = tuple(parameters)
         self.buffers: tuple[str, ...] = tuple(buffers)
-        self.draws_masks = bool(
-            self.training.fed[0]
-        )  # looked up here once: a compiled step cannot look it up
+        # looked up once here, and so remembered: a compiled step cannot look it up
+        self.draws_masks = bool(self.training.fed[0])
         self.convolves = any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules())
         self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
         self._tried: dict[tuple[int, ...], bool] = {}

@@ -152,7 +152,7 @@ class Viewing(nn.Module):
 def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
     """Stacked where it can be, and the loop's numbers either way."""
     found = []
-    for engine in (Loop(), FastGPU("cpu", block=3), FastCPU(workers=1)):
+    for engine in (Loop(), FastGPU("cpu", block=3), FastCPU(workers=1), FastCPU(workers=1, block=3)):
         torch.manual_seed(3)
         net = Net(build(Viewing(branches).double(), (1, 12, 12), 4, 0, torch.float64))
         job = Job(
@@ -172,8 +172,7 @@ def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
         found.append(state)
         if isinstance(engine, FastGPU):
             assert isinstance(engine._stages[-1].way, Lanes) is branches
-    assert apart(found[0], found[1]) < 1e-9
-    assert apart(found[0], found[2]) < 1e-9
+    assert max(apart(found[0], other) for other in found[1:]) < 1e-9
 
 
 def dense(shape: tuple[int, ...], classes: int) -> nn.Module:

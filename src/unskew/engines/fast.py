@@ -61,9 +61,9 @@ class FastCPU:
         return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
 
     def stack(self, job: Job) -> int:
-        """How many clients are stacked: dense ones, unless vmap cannot run their model."""
-        stacks = not job.net.convolves and job.net.stackable(job.federation.dataset.shape)
-        return self.block or (DENSE_BLOCK if stacks else 1)
+        """How many clients are stacked: dense ones or as many as asked for, unless vmap cannot run their model."""
+        asked = self.block or (1 if job.net.convolves else DENSE_BLOCK)
+        return asked if asked == 1 or job.net.stackable(job.federation.dataset.shape) else 1
 
     def visit(
         self,
