@@ -53,7 +53,7 @@ class Prefixes:
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside), warnings.catch_warnings():
-            # nested gradients (FedMix) of patches go client by client in one kernel, which torch says at length
+            # gradients inside the loss (FedMix) go through patches client by client, which torch says at length
             warnings.filterwarnings("ignore", "There is a performance drop")
             for _ in range(3):
                 self.stepper.step(self.now, clients, padded=True)
