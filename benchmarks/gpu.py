@@ -15,7 +15,7 @@ import torch
 
 from unskew.client import Task, train
 from unskew.data import Dataset, Federation
-from unskew.engines import Job, Loop
+from unskew.engines import Job, Loop, gpu
 from unskew.engines.errands import errand
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
@@ -91,7 +91,7 @@ def agree(methods: list[str], device: str, models: list[str]) -> None:
             print(f"{model:14}{expression:28}{found[0]:20.1e}{found[1]:20.1e}{repeats!s:>9}", flush=True)
 
 
-def speed(device: str, compiled: bool) -> None:
+def speed(device: str, compiled: bool, models: list[str]) -> None:
     """Median over interleaved legs of one epoch; sequential eager is the client function on the GPU."""
     print(f"{'job':28}{'engine':24}{'samples/s':>12}{'ratio':>8}")
     for model, clients, batch, held in (
@@ -102,6 +102,8 @@ def speed(device: str, compiled: bool) -> None:
         ("thesis_mnist", 100, 10, 100),
         ("resnet9", 10, 32, 320),
     ):
+        if model not in models:
+            continue
         shape = MODELS[model][0]
         fed = federation([held] * clients, shape)
         net = Net(build(model, shape, 10, 0))
@@ -163,8 +165,11 @@ if __name__ == "__main__":
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--models", nargs="*", default=list(MODELS))
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--stacked", action="store_true", help="stack also few clients that convolve")
     given = parser.parse_args()
+    if given.stacked:
+        gpu.MANY = 1
     if given.what == "agree":
         agree(given.methods or ["fedavg"], given.device, given.models)
     else:
-        speed(given.device, given.compile)
+        speed(given.device, given.compile, given.models)

@@ -41,6 +41,9 @@ class Net:
         # looked up once here, and so remembered: a compiled step cannot look it up
         self.draws_masks = bool(self.training.fed[0])
         self.convolves = any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules())
+        self.filters_by_channel = any(
+            isinstance(m, nn.modules.conv._ConvNd) and m.groups > 1 for m in module.modules()
+        )
         self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
         self._tried: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step

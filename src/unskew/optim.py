@@ -69,9 +69,10 @@ class Adam:
         torch._foreach_mul_(second, self.beta2)
         torch._foreach_addcmul_(second, g, g, value=1 - self.beta2)
         root = list(torch._foreach_sqrt(second))
-        torch._foreach_div_(root, (1 - _power(self.beta2, count)) ** 0.5)
+        torch._foreach_div_(root, _as(weights[0], (1 - _power(self.beta2, count)) ** 0.5))
         torch._foreach_add_(root, self.eps)
-        _descend(weights, list(torch._foreach_div(first, root)), lr / (1 - _power(self.beta1, count)))
+        rate = _as(weights[0], lr / (1 - _power(self.beta1, count)))
+        _descend(weights, list(torch._foreach_div(first, root)), rate)
 
 
 def _power(beta: float, count: int | Tensor) -> Any:
@@ -79,6 +80,11 @@ def _power(beta: float, count: int | Tensor) -> Any:
     if isinstance(count, Tensor):
         return torch.full((), beta, dtype=torch.float64, device=count.device) ** (count + 1)
     return beta ** (count + 1)
+
+
+def _as(weight: Tensor, value: Any) -> Any:
+    """A number in the type of the weights: with another type, a GPU takes one kernel for each of them."""
+    return value.to(weight.dtype) if isinstance(value, Tensor) else value
 
 
 def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor) -> None:

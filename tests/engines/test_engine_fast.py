@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from unskew.data import Dataset, Federation
-from unskew.engines import Engine, Job, Loop
+from unskew.engines import Engine, Job, Loop, gpu
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU, _batch_sizes
 from unskew.engines.lanes import Lanes
@@ -92,10 +92,19 @@ class SideBySide(FastGPU):
         return not job.net.convolves
 
 
+class Stacked(FastGPU):
+    """The GPU's engine as it runs many clients, here also few."""
+
+    def _stacks(self, job: Job) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gpu, "MANY", 1)
+            return super()._stacks(job)
+
+
 ENGINES = {
     "inline": lambda: FastCPU(workers=1),
     "recorded": lambda: FastCPU(workers=1, record=True),
-    "stage": lambda: FastGPU("cpu", block=3),
+    "stage": lambda: Stacked("cpu", block=3),
     "side by side": lambda: SideBySide("cpu", block=3),
 }
 MODELS = ["mlp(hidden=[9])", "small_cnn", "thesis_fashion", "resnet9"]
@@ -152,7 +161,7 @@ class Viewing(nn.Module):
 def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
     """Stacked where it can be, and the loop's numbers either way."""
     found = []
-    for engine in (Loop(), FastGPU("cpu", block=3), FastCPU(workers=1), FastCPU(workers=1, block=3)):
+    for engine in (Loop(), Stacked("cpu", block=3), FastCPU(workers=1), FastCPU(workers=1, block=3)):
         torch.manual_seed(3)
         net = Net(build(Viewing(branches).double(), (1, 12, 12), 4, 0, torch.float64))
         job = Job(
@@ -183,9 +192,42 @@ def dense(shape: tuple[int, ...], classes: int) -> nn.Module:
 def test_bf16_is_close(model: Any) -> None:
     """Half the digits, stacked and side by side, with batch norm in dense and in convolving models."""
     expected = played(Loop(), model, "fedavg", torch.float32, 1)
-    for kind in (FastGPU, SideBySide):
+    for kind in (Stacked, SideBySide):
         found = played(kind("cpu", precision="bf16"), model, "fedavg", torch.float32, 1)
         assert apart(expected, found) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("model", "cohort", "stacks"), [("mlp", 2, True), ("small_cnn", 31, False), ("small_cnn", 32, True)]
+)
+def test_few_clients_that_convolve_are_not_stacked(model: str, cohort: int, stacks: bool) -> None:
+    shape = (1, 12, 12)
+    engine, net = FastGPU("cpu"), Net(build(model, shape, 4, 0))
+    job = Job(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort, 0)
+    assert ("stacked" in engine.choice(job)) is stacks
+
+
+def by_channel(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A wide filter, then one a channel, then a narrow one: what MobileNet is made of."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(),
+        nn.Conv2d(6, 6, 3, padding=1, groups=6), nn.Conv2d(6, 4, 1), nn.ReLU(),
+        nn.Flatten(), nn.Linear(4 * 144, classes),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_filters_of_one_channel_agree_in_the_layout_of_tensor_cores(optimizer: str) -> None:
+    """Channels-last wherever there are tensor cores; weights lie as their gradients do."""
+    local = {"optimizer": optimizer, "lr": 0.01}
+    expected = played(Loop(), by_channel, "fedavg", torch.float64, 2, **local)
+    engine = FastGPU("cpu", block=3, precision="tf32")
+    engine.close = lambda: None  # type: ignore[method-assign]
+    assert apart(expected, played(engine, by_channel, "fedavg", torch.float64, 2, **local)) < 1e-9
+    (stage,) = engine._stages
+    filters = [row[0] for row in stage.block.params.values() if row.dim() == 5]
+    assert len(filters) == 3
+    assert all(f.is_contiguous(memory_format=torch.channels_last) for f in filters)
 
 
 @pytest.mark.parametrize(("batch", "sizes"), [(4, 4), (8, 6), (20, 8)])

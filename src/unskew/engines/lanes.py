@@ -9,7 +9,7 @@ batches are padded, or get graphs of their own where batch norm is and they have
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -51,14 +51,28 @@ class Lanes:
         lanes = self.lanes[: len(lengths)]
         for lane in lanes:
             lane.begin()
-        for s in range(block.steps):
-            for lane, sizes in zip(lanes[: block.active[s]], lengths, strict=False):
-                if self.exact:
-                    lane.play(sizes[s], padded=False)
-                else:
-                    lane.play(self.batch, padded=self.norms and sizes[s] < self.batch)
+        with _streams_put_back(block.index.device):
+            for s in range(block.steps):
+                for lane, sizes in zip(lanes[: block.active[s]], lengths, strict=False):
+                    if self.exact:
+                        lane.play(sizes[s], padded=False)
+                    else:
+                        lane.play(self.batch, padded=self.norms and sizes[s] < self.batch)
         for lane in lanes:
             lane.end()
+
+
+@contextlib.contextmanager
+def _streams_put_back(device: torch.device) -> Iterator[None]:
+    """Once around all steps: torch's own way into a stream and back takes longer than starting a graph."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.cuda.current_stream(device)
+    try:
+        yield
+    finally:
+        torch.cuda.set_stream(before)
 
 
 class Track:
@@ -87,8 +101,8 @@ class Lane:
     def begin(self) -> None:
         """Start a leg: the block's new rows must have arrived before this lane reads them."""
         self.now.zero_()
-        for value in self.state.values():
-            value.zero_()
+        if self.state:
+            torch._foreach_zero_(list(self.state.values()))
         if self.track is not None:
             self.track.stream.wait_stream(torch.cuda.current_stream())
 
@@ -103,10 +117,10 @@ class Lane:
             self._step(size, padded)
             self.now += 1
             return
-        with torch.cuda.stream(self.track.stream):
-            if (size, padded) not in self.graphs:
-                self.graphs[size, padded] = self._captured(size, padded, self.track)
-            self.graphs[size, padded].replay()
+        torch.cuda.set_stream(self.track.stream)
+        if (size, padded) not in self.graphs:
+            self.graphs[size, padded] = self._captured(size, padded, self.track)
+        self.graphs[size, padded].replay()
 
     def _captured(self, size: int, padded: bool, track: Track) -> torch.cuda.CUDAGraph:
         """Record one step; what the trial run changes is put back."""

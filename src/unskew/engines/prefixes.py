@@ -28,9 +28,9 @@ class Prefixes:
 
     def play(self, block: Block) -> None:
         """All steps of a block that was copied into this one."""
-        for value in self.stepper.state.values():
-            value.zero_()
         self.now.zero_()
+        if self.stepper.state:
+            torch._foreach_zero_(list(self.stepper.state.values()))
         for s in range(block.steps):
             self._step(next(n for n in self.sizes if n >= block.active[s]))
 
