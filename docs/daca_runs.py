@@ -62,7 +62,9 @@ def lines(rows: list[dict[str, Any]], title: str, colour: alt.Color, percent: bo
         .mark_line(clip=True)
         .encode(
             x=alt.X("x:Q").axis(title="round", grid=False, tickCount=6).scale(nice=False),
-            y=alt.Y("y:Q").axis(title=None, format="%" if percent else "~g", tickCount=6).scale(zero=False),
+            y=alt.Y("y:Q")
+            .axis(title=None, format="%" if percent else "~g", tickCount=6)
+            .scale(alt.Scale(domain=[0.7, 1]) if percent else alt.Scale(zero=False)),
             color=colour,
         )
         .properties(width=340, height=260)
@@ -115,7 +117,7 @@ def figure_3(records: list[Record]) -> None:
     print(f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}")
     for record in sorted(records, key=lambda r: present.index(named(r))):
         note = next((v for v in record.lines[0].values() if isinstance(v, dict) and "emd_after" in v), {})
-        emd = note.get("emd_after", record.result["skew"]["emd"])
+        emd = note.get("emd_after") or record.result["skew"]["emd"]
         reached = [record.first_round_at(t) or "–" for t in targets]
         cells = [named(record), f"{emd:.3f}", f"{record.final[ACCURACY]:.2%}", f"{record.best[ACCURACY]:.2%}"]
         cells += [f"{record.final[LOSS]:.3f}", *map(str, reached), f"{record.total('air_s'):.0f}"]
