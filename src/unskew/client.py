@@ -17,7 +17,7 @@ from unskew.net import Net
 from unskew.optim import clip, optimizer, travelled
 from unskew.parts import Batch, Local, Objective, Out, Step, Visit, task_loss
 from unskew.plan import Plan
-from unskew.seeds import generator
+from unskew.seeds import borrowed, generator
 from unskew.types import Tree
 
 
@@ -240,5 +240,5 @@ def drawn(task: Task, errand: Errand, dtype: torch.dtype) -> dict[str, Tree]:
 
 def mask_seeds(seed: int, errand: Errand) -> Tensor:
     """One seed a step for the masks of dropout layers: drawn for the whole visit, like all else."""
-    drawn = generator(seed, "masks", errand.t, errand.client).integers(2**63, size=errand.plan.whole)
+    drawn = borrowed(seed, "masks", errand.t, errand.client).integers(2**63, size=errand.plan.whole)
     return torch.from_numpy(drawn[errand.plan.first : errand.plan.first + errand.plan.steps])

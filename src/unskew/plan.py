@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unskew.parts import Local
-from unskew.seeds import generator
+from unskew.seeds import borrowed, generator
 from unskew.types import Ids
 
 
@@ -90,18 +90,20 @@ def plan(
         whole = math.ceil((local.epochs or 0.0) * batches_in(budget, asked, local.last) - 1e-9)
     first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))
     per_pass = batches_in(held, size, local.last)
-    pieces: list[Ids] = []
-    for number in range(first // per_pass, math.ceil(stop / per_pass)):
-        shuffled = generator(seed, "batches", t, client, number).permutation(held)
-        for step in range(max(first, number * per_pass), min(stop, (number + 1) * per_pass)):
-            start = (step - number * per_pass) * size
-            piece = shuffled[start : start + size]
-            if local.last == "wrap" and len(piece) < size:
-                piece = np.concatenate([piece, shuffled[: size - len(piece)]])
-            pieces.append(piece)
-    cuts = np.cumsum([0, *(len(p) for p in pieces)], dtype=np.int64)
-    order = np.concatenate(pieces) if pieces else np.zeros(0, np.int64)
-    return Plan(order, cuts, first, whole, asked)
+    shown = (
+        held if local.last == "keep" else per_pass * size
+    )  # in one pass, by wrapping around or leaving some out
+    numbers = range(first // per_pass, math.ceil(stop / per_pass))
+    passes = [borrowed(seed, "batches", t, client, number).permutation(held) for number in numbers]
+    if shown > held:
+        passes = [np.concatenate([shuffled, shuffled[: shown - held]]) for shuffled in passes]
+    elif shown < held:
+        passes = [shuffled[:shown] for shuffled in passes]
+    # where steps end, counted from the beginning of the first of these passes
+    number, place = np.divmod(np.arange(first, stop + 1), per_pass)
+    ends = (number - first // per_pass) * shown + place * size
+    order = np.concatenate(passes)[ends[0] : ends[-1]] if passes else np.zeros(0, np.int64)
+    return Plan(order, ends - ends[0], first, whole, asked)
 
 
 def subset(labels: Ids, per_class: Ids, *, seed: int, t: int, client: int) -> Ids:

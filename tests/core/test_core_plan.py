@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from unskew.parts import Local
 from unskew.plan import Plan, batches_in, plan, subset
+from unskew.seeds import borrowed, generator
 
 
 def planned(held: int, local: Local | None = None, **rest: Any) -> Plan:
@@ -21,6 +22,15 @@ def planned(held: int, local: Local | None = None, **rest: Any) -> Plan:
 
 def sizes(work: Plan) -> list[int]:
     return np.diff(work.cuts).tolist()
+
+
+@given(st.integers(0, 2**40), st.text(max_size=5), st.integers(0, 50))
+def test_a_borrowed_generator_draws_what_a_new_one_would(seed: int, word: str, n: int) -> None:
+    """Also where the one before it stopped in the middle of a word of random bits."""
+    borrowed(seed, "before").integers(7, size=n, dtype=np.uint32)
+    lent, own = borrowed(seed, word), generator(seed, word)
+    assert lent.permutation(n).tolist() == own.permutation(n).tolist()
+    assert lent.integers(2**63, size=3).tolist() == own.integers(2**63, size=3).tolist()
 
 
 @pytest.mark.parametrize(("last", "expected"), [("keep", [2, 2, 1]), ("drop", [2, 2]), ("wrap", [2, 2, 2])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,12 +16,34 @@ from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.optim import travelled
 from unskew.parts import Local
-from unskew.plan import plan, subset
+from unskew.plan import Plan, plan, subset
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, expand, stack
 
 STATISTICS = "batch_norm"
 """Under this name a client keeps its own batch statistics, where the policy is ``local``."""
+
+
+class Asked(NamedTuple):
+    """All that a client's plan depends on."""
+
+    local: Local
+    seed: int
+    t: int
+    client: int
+    held: int
+    budget: int
+    pooled: int
+    done: float
+    share: float
+    batch: int | None = None
+
+    def plan(self) -> Plan:
+        local, seed, t, client, held, budget, pooled, done, share, batch = self
+        return plan(
+            held, budget, local,
+            seed=seed, t=t, client=client, done=done, share=share, batch=batch, pooled=pooled,
+        )  # fmt: skip
 
 
 def errand(
@@ -31,8 +54,12 @@ def errand(
     shared: Mapping[str, Tree],
     store: ClientStore,
     t: int,
+    made: Mapping[Asked, Plan] | None = None,
 ) -> Errand:
-    """One client's share of a leg: its data, its plan, its memory, and the model it was handed."""
+    """One client's share of a leg: its data, its plan, its memory, and the model it was handed.
+
+    ``made``: plans that were made before they were asked for.
+    """
     client = int(leg.clients[row])
     start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
     anchor = leg.anchor
@@ -48,18 +75,10 @@ def errand(
             subset(federation.dataset.y[held], settings.per_class[row], seed=job.seed, t=t, client=client)
         ]
         budget = len(held)
-    work = plan(
-        len(held),
-        budget,
-        _stretched(job, t),
-        seed=job.seed,
-        t=t,
-        client=client,
-        done=leg.done,
-        share=leg.epochs,
-        batch=None if settings.batch is None else int(settings.batch[row]),
-        pooled=int(federation.pooled[client]),
-    )
+    batch = None if settings.batch is None else int(settings.batch[row])
+    local, pooled = stretched(job, t), int(federation.pooled[client])
+    asked = Asked(local, job.seed, t, client, len(held), budget, pooled, leg.done, leg.epochs, batch)
+    work = (made or {}).get(asked) or asked.plan()
     rate = job.local.lr if settings.lr is None else float(settings.lr[row])
     rate *= job.decay.factor(t, job.rounds)
     device = next(iter(start.values())).device
@@ -92,7 +111,7 @@ def errand(
     )
 
 
-def _stretched(job: Job, t: int) -> Local:
+def stretched(job: Job, t: int) -> Local:
     """The local budget of a round, where a part makes some rounds longer than others."""
     times = math.prod(o.stretch(t) for o in job.method.objective)
     if times == 1:

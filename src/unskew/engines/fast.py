@@ -172,7 +172,7 @@ class FastCPU:
     def _board(self, name: str, model: Tree, rows: int) -> Board:
         """A board with at least this many rows; a larger one replaces it when needed."""
         board = self.boards.get(name)
-        if board is None or len(board.flat) < rows or board.names != tuple(model):
+        if board is None or not board.fits(model, rows):
             board = self.boards[name] = Board.like(model, rows)
             self._tell(name, board)
         return board

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,14 +23,15 @@ from torch import Tensor
 from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
+from unskew.engines.ahead import plans_ahead
 from unskew.engines.engine import Job
-from unskew.engines.errands import errand, gathered
+from unskew.engines.errands import Asked, errand, gathered
 from unskew.engines.lanes import EXACT, EXACT_COMPILED, Lanes
 from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
-from unskew.plan import batches_in
+from unskew.plan import Plan, batches_in
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
 
@@ -73,6 +74,8 @@ class FastGPU:
         self.largest: int | None = None  # a block that did not fit halves this
         self._site: Site | None = None
         self._stages: list[Stage] = []  # the last one used comes last
+        self._planned: dict[Asked, Plan] = {}  # for the leg to come
+        self._opened = (-1, 1.0)  # the round at hand, and the share of its first leg
         self._decided: tuple[Any, bool] = (None, False)
         if self.device.type == "cuda":
             _arithmetic(precision)
@@ -98,7 +101,9 @@ class FastGPU:
         site = self.site(job, federation.dataset)
         shared = {o.name: o.roomy(shared[o.name]) for o in job.method.objective}
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), federation, shared, store, t) for row in rows]
+        errands = [errand(job, leg, int(row), federation, shared, store, t, self._planned) for row in rows]
+        if self._opened[0] != t:
+            self._opened = t, leg.epochs
         by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
         returns: dict[int, Return] = {}
         while by_size:
@@ -107,7 +112,8 @@ class FastGPU:
             done: list[Return] | None = None
             try:
                 with self._current():
-                    done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation)
+                    ahead = None if by_size else lambda: plans_ahead(job, leg, federation, t, self._opened[1])
+                    done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation, ahead)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):
                     raise
@@ -138,7 +144,14 @@ class FastGPU:
         self._stages.clear()
 
     def _train(
-        self, job: Job, leg: Leg, task: Task, site: Site, errands: list[Errand], federation: Federation
+        self,
+        job: Job,
+        leg: Leg,
+        task: Task,
+        site: Site,
+        errands: list[Errand],
+        federation: Federation,
+        ahead: Callable[[], dict[Asked, Plan]] | None,
     ) -> list[Return]:
         size = self._room(job, len(errands))
         tuned = leg.settings.batch is not None
@@ -153,6 +166,8 @@ class FastGPU:
         block = padded_to(room, blocked(task, errands, job.dtype, self.device))
         stage = self._stage(job, task, site, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
+        if ahead:  # while the GPU is at work
+            self._planned = ahead()
         return returned(task, site.pool, block)
 
     def _stage(self, job: Job, task: Task, site: Site, room: Room, block: Block, keep: int) -> Stage:

@@ -62,14 +62,15 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
     index = np.zeros((steps, clients, batch), np.int64)
     weight = np.zeros((steps, clients, batch), np.float32)
     rate = np.zeros((steps, clients), np.float64)
-    for i, (e, p) in enumerate(zip(ordered, plans, strict=True)):
-        lengths = np.diff(p.cuts)
-        step = np.repeat(np.arange(p.steps), lengths)
-        column = np.arange(len(p.order)) - p.cuts[step]
-        index[step, i, column] = e.held.numpy()[p.order]
-        weight[step, i, column] = 1
-        rate[: p.steps, i] = e.lr
     counts = np.array([p.steps for p in plans])
+    if counts.sum():
+        lengths = np.concatenate([np.diff(p.cuts) for p in plans])  # of every step of every client
+        steps_of = np.concatenate([np.arange(n) for n in counts])
+        at = np.repeat(steps_of, lengths), np.repeat(np.repeat(np.arange(clients), counts), lengths)
+        column = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        index[*at, column] = np.concatenate([e.held.numpy()[e.plan.order] for e in ordered])
+        weight[*at, column] = 1
+        rate[steps_of, np.repeat(np.arange(clients), counts)] = np.repeat([e.lr for e in ordered], counts)
     active = [int((counts > s).sum()) for s in range(steps)]
     padded = [bool((weight[s, : active[s]] == 0).any()) for s in range(steps)]
     net = task.net

@@ -51,6 +51,11 @@ class Board:
         flat.share_memory_()  # type: ignore[no-untyped-call]
         return Board(tuple(model), tuple(v.shape for v in model.values()), flat)
 
+    def fits(self, model: Tree, rows: int) -> bool:
+        """Whether it holds this many models of that kind."""
+        kind = tuple(model), tuple(v.shape for v in model.values()), next(iter(model.values())).dtype
+        return rows <= len(self.flat) and kind == (self.names, self.shapes, self.flat.dtype)
+
     def tree(self) -> Tree:
         """All rows as one stacked tree, a view."""
         found, at = {}, 0
