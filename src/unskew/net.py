@@ -46,6 +46,7 @@ class Net:
         )
         self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
         self._tried: dict[tuple[int, ...], bool] = {}
+        self._tried_last: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
         self.half = False
         self.wide: frozenset[str] = frozenset()
@@ -154,15 +155,18 @@ class Net:
         """This net, convolving by products over patches: for clients that are stacked."""
         here = copy.copy(self)
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
-        here._tried = {}
+        here._tried, here._tried_last = {}, {}
         patch(here.training)
         patch(here.judging)
         return here
 
     def runs_channels_last(self, shape: tuple[int, ...]) -> bool:
         """Whether this model takes images in the layout in which a CPU convolves fastest: a ``view`` may not."""
-        if not self.convolves or len(shape) != 3:
-            return False
+        if shape not in self._tried_last:
+            self._tried_last[shape] = self.convolves and len(shape) == 3 and self._try_channels_last(shape)
+        return self._tried_last[shape]
+
+    def _try_channels_last(self, shape: tuple[int, ...]) -> bool:
         weight = next(iter(self.initial.values()))
         x = torch.zeros(2, *shape, dtype=weight.dtype, device=weight.device)
 

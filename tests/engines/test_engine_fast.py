@@ -25,9 +25,11 @@ from unskew.faults import Faults
 from unskew.method import PARTS, Method
 from unskew.models import build
 from unskew.net import Net
+from unskew.objective.fedprox import FedProx
 from unskew.parts import Local
 from unskew.round import play_round
 from unskew.run import params_hash, single_threaded
+from unskew.select.uniform import Uniform
 from unskew.state import State, initial_state
 from unskew.types import Leg
 
@@ -197,16 +199,6 @@ def test_bf16_is_close(model: Any) -> None:
     for kind in (Stacked, SideBySide):
         found = played(kind("cpu", precision="bf16"), model, "fedavg", torch.float32, 1)
         assert apart(expected, found) < 0.2
-
-
-@pytest.mark.parametrize(
-    ("model", "cohort", "stacks"), [("mlp", 2, True), ("small_cnn", 31, False), ("small_cnn", 32, True)]
-)
-def test_few_clients_that_convolve_are_not_stacked(model: str, cohort: int, stacks: bool) -> None:
-    shape = (1, 12, 12)
-    engine, net = FastGPU("cpu"), Net(build(model, shape, 4, 0))
-    job = Job(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort, 0)
-    assert ("stacked" in engine.choice(job)) is stacks
 
 
 @pytest.mark.parametrize(
@@ -389,12 +381,92 @@ def test_closing_leaves_no_process_and_no_shared_memory() -> None:
         assert not {p for p in set(Path("/dev/shm").glob("*")) - before if "torch" in p.name}
 
 
-@pytest.mark.parametrize("model", ["mlp(hidden=[9])", "mlp(hidden=[5])"])
-def test_workers_may_go_on_with_a_job_of_another_kind(crew: FastCPU, model: str) -> None:
-    """Other numbers or other shapes under the same names."""
-    for dtype in (torch.float32, torch.float64):
-        expected = played(FastCPU(workers=1), model, "fedavg", dtype, 1)
-        assert params_hash(played(crew, model, "fedavg", dtype, 1).params) == params_hash(expected.params)
+@pytest.mark.parametrize("make", [lambda: FastCPU(workers=2), lambda: FastGPU("cpu", precision="tf32")])
+def test_an_engine_may_go_on_with_a_job_of_another_kind(make: Any) -> None:
+    """On the same data: other numbers, shapes under the same names, layers, layouts and ways; as a fresh one would."""
+    shape, reused = (1, 12, 12), make()
+    federation = made(shape)
+    for model, dtype, cohort in (
+        ("mlp(hidden=[9])", torch.float32, 5),
+        ("mlp(hidden=[9])", torch.float64, 5),
+        ("mlp(hidden=[5])", torch.float64, 5),
+        ("small_cnn", torch.float32, 5),
+        (by_channel, torch.float32, 5),
+        ("mlp(hidden=[5])", torch.float32, 3),
+    ):
+        hashes = []
+        for engine in (reused, make()):
+            net, method = Net(build(model, shape, 4, 0, dtype)), Method.parse("fedavg")
+            job = Job(method, federation, net, Local(batch=4), engine, 2, cohort, 0, dtype=dtype)
+            state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in method.parts}, 0)
+            for _ in range(2):
+                state, _ = play_round(job, state)
+            engine.evaluate(job, state.params, federation.dataset)
+            hashes.append(params_hash(state.params))
+            if engine is not reused:
+                engine.close()
+        assert hashes[0] == hashes[1]
+    reused.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "cohort", "block", "stacks"),
+    [
+        ("fedavg", 31, None, False),
+        ("fedavg", 32, None, True),
+        ("fedavg", 32, 8, False),
+        ("full", 2, None, True),
+        ("centralized", 32, None, False),
+    ],
+)
+def test_it_is_the_clients_of_a_round_that_decide_whether_they_are_stacked(
+    method: str, cohort: int, block: int | None, stacks: bool
+) -> None:
+    """small_cnn over 40 clients."""
+    shape = (1, 12, 12)
+    data = made(shape).dataset
+    federation = Federation(data, np.arange(40), np.arange(41))
+    parsed = Method.parse(method)
+    for part in parsed.prepare:
+        federation = part.once(federation, cohort, 0)
+    engine, net = FastGPU("cpu", block=block), Net(build("small_cnn", shape, 4, 0))
+    job = Job(parsed, federation, net, Local(batch=4), engine, 1, cohort, 0)
+    assert ("stacked" in engine.choice(job)) is stacks
+
+
+class Remembering(Uniform):
+    """Reads its memory, as a rule of one's own may."""
+
+    name = "remembering"
+
+    def init_server(self, net: Net) -> Any:
+        return {"seen": torch.zeros(1)}
+
+    def select(self, count: int, exclude: Any, federation: Federation, memory: Any, rng: Any) -> Any:
+        cohort, _ = super().select(count, exclude, federation, memory, rng)
+        return cohort, {"seen": memory["seen"] + 1}
+
+
+class Scheduled(FedProx):
+    """Knows how long each round is, and of no round after the last."""
+
+    name = "scheduled"
+
+    def stretch(self, t: int) -> float:
+        return (1.0, 2.0, 1.0)[t]
+
+
+@pytest.mark.parametrize("part", [Remembering(), Scheduled(mu=0.1)])
+def test_a_leg_is_not_foreseen_by_asking_parts_what_they_cannot_know(part: Any) -> None:
+    shape, found = (1, 12, 12), []
+    for engine in (Loop(), FastGPU("cpu")):
+        net, method = Net(build("mlp(hidden=[9])", shape, 4, 0, torch.float64)), Method.of(part)
+        job = Job(method, made(shape), net, Local(batch=4), engine, 3, 5, 0, dtype=torch.float64)
+        state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in method.parts}, 0)
+        for _ in range(3):
+            state, _ = play_round(job, state)
+        found.append(state)
+    assert apart(*found) < 1e-9
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m in ("fedavg", "scaffold")])

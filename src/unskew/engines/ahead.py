@@ -27,6 +27,8 @@ def plans_ahead(job: Job, leg: Leg, federation: Federation, t: int, opening: flo
         clients, done, share = leg.clients, spent, leg.epochs
     else:
         clients, done, share, t = _next_cohort(job, federation, t + 1), 0.0, opening, t + 1
+    if not len(clients):
+        return {}
     about = (clients, federation.sizes[clients], federation.budget[clients], federation.pooled[clients])
     local = stretched(job, t)
     asked = [
@@ -38,7 +40,10 @@ def plans_ahead(job: Job, leg: Leg, federation: Federation, t: int, opening: flo
 
 def _next_cohort(job: Job, federation: Federation, t: int) -> Ids:
     """Who takes part in a round that has not begun: known where it is drawn from the seed alone."""
-    if t >= job.rounds or not isinstance(job.method.select, (Uniform, Full)):
+    if t >= job.rounds or type(job.method.select) not in (
+        Uniform,
+        Full,
+    ):  # others may remember, or look at data
         return np.zeros(0, np.int64)
     rng = generator(job.seed, "select", t, 0)
     return job.method.select.select(job.cohort, np.zeros(0, np.int64), federation, {}, rng)[0].clients

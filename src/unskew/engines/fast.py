@@ -158,12 +158,14 @@ class FastCPU:
             self.told["job"] = job
             self._tell("job", bare)
         samples = dataset or (federation.dataset if federation is not None else None)
-        if samples is not None and self.told.get("samples") is not samples:
-            self.told["samples"] = samples
-            layout = job.net.runs_channels_last(samples.shape)
-            tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
-            rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
-            self._tell("samples", Samples(tensors, rest, layout, self.stack(job) > 1, self.record))
+        if samples is not None:
+            layout, stacked = job.net.runs_channels_last(samples.shape), self.stack(job) > 1
+            use = (job.dtype, layout, stacked)
+            if self.told.get("samples") is not samples or self.told.get("use of samples") != use:
+                self.told |= {"samples": samples, "use of samples": use}
+                tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
+                rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
+                self._tell("samples", Samples(tensors, rest, layout, stacked, self.record))
         if federation is not None and self.told.get("federation") is not federation:
             self.told["federation"] = federation
             lists = {k: getattr(federation, k) for k in ("indices", "offsets", "budget", "weigh", "pooled")}

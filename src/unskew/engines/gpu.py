@@ -2,8 +2,8 @@
 
 Launching kernels costs more than running them for models of this size. So steps are recorded once, over tensors
 that stay where they are; a leg copies its models and its plan into them and replays. The plan lies on the device
-and a graph counts its own steps, so a replay takes nothing from the host. Dense models and those with small filters
-are stacked (``prefixes``); clients that convolve more run side by side (``lanes``).
+and a graph counts its own steps, so a replay takes nothing from the host. Dense models, and many clients with small
+filters, are stacked (``prefixes``); others run side by side (``lanes``).
 
 On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
 """
@@ -14,6 +14,7 @@ import contextlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
 from unskew.plan import Plan, batches_in
+from unskew.select.full import Full
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
 
@@ -50,6 +52,9 @@ times as fast stacked with a hundred."""
 
 KEPT_STAGES = 3
 """Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
+
+GUESSES = 3
+"""Legs whose plans are made ahead in vain, one after the other, before a run gives it up."""
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
@@ -75,6 +80,7 @@ class FastGPU:
         self._site: Site | None = None
         self._stages: list[Stage] = []  # the last one used comes last
         self._planned: dict[Asked, Plan] = {}  # for the leg to come
+        self._missed = 0  # guesses in a row that nobody asked for
         self._opened = (-1, 1.0)  # the round at hand, and the share of its first leg
         self._decided: tuple[Any, bool] = (None, False)
         if self.device.type == "cuda":
@@ -84,9 +90,9 @@ class FastGPU:
         """What runs, in words."""
         how = "captured graphs" if self.capture else "no graphs"
         where = "stacked" if self._stacks(job) else "side by side"
-        return f"{self.device}, up to {self._most(job)} clients {where}, {how}, {self.precision}" + (
-            ", compiled" if self.compile else ""
-        )
+        said = f"{self.device}, up to {self._most(job)} clients {where}, {how}, {self.precision}"
+        last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
+        return said + last + compiled
 
     def visit(
         self,
@@ -102,6 +108,9 @@ class FastGPU:
         shared = {o.name: o.roomy(shared[o.name]) for o in job.method.objective}
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
         errands = [errand(job, leg, int(row), federation, shared, store, t, self._planned) for row in rows]
+        if self._planned:
+            early = {id(p) for p in self._planned.values()}
+            self._missed = 0 if any(id(e.plan) in early for e in errands) else self._missed + 1
         if self._opened[0] != t:
             self._opened = t, leg.epochs
         by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
@@ -112,7 +121,9 @@ class FastGPU:
             done: list[Return] | None = None
             try:
                 with self._current():
-                    ahead = None if by_size else lambda: plans_ahead(job, leg, federation, t, self._opened[1])
+                    ahead = None
+                    if self._missed < GUESSES and not by_size:
+                        ahead = partial(plans_ahead, job, leg, federation, t, self._opened[1])
                     done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation, ahead)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):
@@ -130,11 +141,11 @@ class FastGPU:
         return self.site(job, dataset).judge(job.judging_net, model, places)
 
     def site(self, job: Job, dataset: Dataset) -> Site:
-        if self._site is not None and (self._site.dataset is dataset or self._site.refill(dataset)):
-            return (
-                self._site
-            )  # samples drawn anew each round keep their place, and so do the graphs over them
-        self._site = Site(dataset, job.dtype, self.device, channels_last=self._channels_last(job))
+        last, here = self._channels_last(job), self._site
+        alike = here is not None and (here.dtype, here.channels_last) == (job.dtype, last)
+        if here is not None and alike and (here.dataset is dataset or here.refill(dataset)):
+            return here  # samples drawn anew each round keep their place, and so do the graphs over them
+        self._site = Site(dataset, job.dtype, self.device, channels_last=last)
         self._stages.clear()
         job.net.to(self.device)
         return self._site
@@ -172,12 +183,12 @@ class FastGPU:
 
     def _stage(self, job: Job, task: Task, site: Site, room: Room, block: Block, keep: int) -> Stage:
         """A stage that this block fits, from before or new; a room of its own for each size of batch."""
+        way = Prefixes if self._stacks(job) else Lanes
         for at, stage in enumerate(self._stages):
-            if stage.fits(task, room, block):
+            if type(stage.way) is way and stage.fits(task, room, block):
                 self._stages.append(self._stages.pop(at))
                 return stage
         del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
-        way = Prefixes if self._stacks(job) else Lanes
         self._stages.append(Stage(task, site, room, block, way, self.capture, self.compile, self.precision))
         return self._stages[-1]
 
@@ -187,7 +198,7 @@ class FastGPU:
 
     def _room(self, job: Job, clients: int) -> int:
         """How many clients a stage for these has room for: a whole cohort, where that fits."""
-        return min(self._most(job), max(clients, job.cohort))
+        return min(self._most(job), max(clients, _a_round(job)))
 
     def _most(self, job: Job) -> int:
         """The largest block."""
@@ -196,10 +207,11 @@ class FastGPU:
     def _stacks(self, job: Job) -> bool:
         """Whether clients are stacked: dense ones, and many with small patches, where vmap can run the model."""
         shape = job.federation.dataset.shape
-        about = (job.net, shape, job.local.batch, job.dtype, job.cohort)
+        together = min(_a_round(job), self.block or STACKED)
+        about = (job.net, shape, job.local.batch, job.dtype, together)
         if self._decided[0] != about:
             held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
-            small = held <= SMALL_PATCHES and (job.cohort >= MANY or not job.net.convolves)
+            small = held <= SMALL_PATCHES and (together >= MANY or not job.net.convolves)
             trial = job.net.patched()
             trial.to(self.device)  # what vmap can run differs between devices
             self._decided = about, small and trial.stackable(shape)
@@ -234,6 +246,12 @@ class Room:
     steps: int
     batch: int  # samples in a batch
     exact: bool  # whether short batches get graphs of their own instead of padding
+
+
+def _a_round(job: Job) -> int:
+    """How many clients take part in a round, at most."""
+    there = job.federation.clients
+    return there if isinstance(job.method.select, Full) else min(job.cohort, there)
 
 
 def _largest(errands: list[Errand]) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Clients side by side on a GPU, on several streams: each one's step is captured once and replayed.
 
 Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
-leaves most of the GPU idle. So where a model convolves with more than small filters, every client keeps its own
+leaves most of the GPU idle. So where a model convolves, but for many clients with small filters, each keeps its own
 step, that of ``unskew.client``, and the GPU runs many clients' graphs at once. No client waits for another. Short
 batches are padded, or get graphs of their own where batch norm is and they have few sizes.
 """
