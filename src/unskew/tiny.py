@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from unskew.client import Scene, Task, gradients
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
-from unskew.engines import Engine, Job, Loop
+from unskew.engines import Context, Engine, Job, Loop
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
@@ -30,7 +30,6 @@ from unskew.seeds import generator
 from unskew.setup import Setup, prepare
 from unskew.spec import Spec
 from unskew.state import State, load_state, save_state
-from unskew.store import ClientStore
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 P = TypeVar("P", bound=Part)
@@ -128,21 +127,12 @@ class Ledger(Loop):
         self.up: Counter[str] = Counter()
         self.down: Counter[str] = Counter()
 
-    def visit(
-        self,
-        job: Job,
-        leg: Leg,
-        rows: Ids,
-        federation: Federation,
-        shared: Mapping[str, Tree],
-        store: ClientStore,
-        t: int,
-    ) -> Update:
-        update = super().visit(job, leg, rows, federation, shared, store, t)
+    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
+        update = super().visit(job, leg, rows, context)
         if leg.upload:
             self.up.update({part: nbytes(tree) for part, tree in update.uploads.items()})
         if leg.source == "server":
-            self.down.update({part: len(leg.clients) * nbytes(tree) for part, tree in shared.items()})
+            self.down.update({part: len(leg.clients) * nbytes(tree) for part, tree in context.shared.items()})
         return update
 
 

@@ -291,9 +291,9 @@ class Books(Loop):
         super().__init__()
         self.visits = []
 
-    def visit(self, job, leg, rows, federation, *rest):
-        update = super().visit(job, leg, rows, federation, *rest)
-        self.visits.append((leg, update, federation))
+    def visit(self, job, leg, rows, context):
+        update = super().visit(job, leg, rows, context)
+        self.visits.append((leg, update, context.federation))
         return update
 
 
@@ -333,15 +333,15 @@ def test_a_client_trains_on_what_it_was_told():
     seen = []
 
     class Watching(Loop):
-        def visit(self, job, leg, rows, federation, shared, store, t):
+        def visit(self, job, leg, rows, context):
             from unskew.engines.errands import errand
 
             for row in rows:
-                found = errand(job, leg, int(row), federation, shared, store, t)
+                found = errand(job, leg, int(row), context)
                 assert found.census.tolist() == leg.settings.per_class[row].tolist()
-                assert set(found.held.tolist()) <= set(federation.samples(int(leg.clients[row])))
+                assert set(found.held.tolist()) <= set(context.federation.samples(int(leg.clients[row])))
                 seen.append((int(leg.clients[row]), tuple(sorted(found.held.tolist()))))
-            return super().visit(job, leg, rows, federation, shared, store, t)
+            return super().visit(job, leg, rows, context)
 
     play(part, federation, rounds=6, engine=Watching())
     assert len({held for client, held in seen if client == 2}) > 1

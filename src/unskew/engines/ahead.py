@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.data.federation import Federation
-from unskew.engines.engine import Job
+from unskew.engines.engine import Context, Job
 from unskew.engines.errands import Asked, stretched
 from unskew.plan import Plan
 from unskew.seeds import generator
@@ -14,7 +14,7 @@ from unskew.select.uniform import Uniform
 from unskew.types import Ids, Leg
 
 
-def plans_ahead(job: Job, leg: Leg, federation: Federation, t: int, opening: float) -> dict[Asked, Plan]:
+def plans_ahead(job: Job, leg: Leg, context: Context, opening: float) -> dict[Asked, Plan]:
     """The plans that the next leg will most likely ask for; a round begins with a leg of the share ``opening``.
 
     A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or
@@ -22,6 +22,7 @@ def plans_ahead(job: Job, leg: Leg, federation: Federation, t: int, opening: flo
     """
     if leg.settings.per_class is not None or leg.settings.batch is not None:
         return {}
+    federation, t = context.federation, context.t
     spent = leg.done + leg.epochs
     if spent < 1:  # a schedule that hands models over: the same clients go on
         clients, done, share = leg.clients, spent, leg.epochs
@@ -40,10 +41,7 @@ def plans_ahead(job: Job, leg: Leg, federation: Federation, t: int, opening: flo
 
 def _next_cohort(job: Job, federation: Federation, t: int) -> Ids:
     """Who takes part in a round that has not begun: known where it is drawn from the seed alone."""
-    if t >= job.rounds or type(job.method.select) not in (
-        Uniform,
-        Full,
-    ):  # others may remember, or look at data
-        return np.zeros(0, np.int64)
-    rng = generator(job.seed, "select", t, 0)
-    return job.method.select.select(job.cohort, np.zeros(0, np.int64), federation, {}, rng)[0].clients
+    rule, nobody = job.method.select, np.zeros(0, np.int64)
+    if t >= job.rounds or type(rule) not in (Uniform, Full):  # others, even of these kinds, may remember
+        return nobody
+    return rule.select(job.cohort, nobody, federation, {}, generator(job.seed, "select", t, 0))[0].clients

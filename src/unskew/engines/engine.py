@@ -44,6 +44,16 @@ class Job:
         return self.net if self.batch_norm == "average" else self.net.by_batch_statistics()
 
 
+@dataclass(frozen=True)
+class Context:
+    """What a leg is played in: the round's data, what parts hand out, what clients remember, and the round's number."""
+
+    federation: Federation
+    shared: Mapping[str, Tree]
+    store: ClientStore
+    t: int
+
+
 class Engine(Protocol):
     """Runs clients. ``visit`` is the server's only verb; an algorithm never knows which engine answers."""
 
@@ -53,16 +63,7 @@ class Engine(Protocol):
         """What runs, in words."""
         ...
 
-    def visit(
-        self,
-        job: Job,
-        leg: Leg,
-        rows: Ids,
-        federation: Federation,
-        shared: Mapping[str, Tree],
-        store: ClientStore,
-        t: int,
-    ) -> Update:
+    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
         """Train the clients at these rows of the leg and bring back their update."""
         ...
 

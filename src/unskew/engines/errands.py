@@ -13,11 +13,10 @@ from torch import Tensor
 
 from unskew.client import Errand, Return
 from unskew.data.federation import Federation
-from unskew.engines.engine import Job
+from unskew.engines.engine import Context, Job
 from unskew.optim import travelled
 from unskew.parts import Local
 from unskew.plan import Plan, plan, subset
-from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, expand, stack
 
 STATISTICS = "batch_norm"
@@ -47,19 +46,13 @@ class Asked(NamedTuple):
 
 
 def errand(
-    job: Job,
-    leg: Leg,
-    row: int,
-    federation: Federation,
-    shared: Mapping[str, Tree],
-    store: ClientStore,
-    t: int,
-    made: Mapping[Asked, Plan] | None = None,
+    job: Job, leg: Leg, row: int, context: Context, made: Mapping[Asked, Plan] | None = None
 ) -> Errand:
     """One client's share of a leg: its data, its plan, its memory, and the model it was handed.
 
     ``made``: plans that were made before they were asked for.
     """
+    federation, store, t = context.federation, context.store, context.t
     client = int(leg.clients[row])
     start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
     anchor = leg.anchor
@@ -99,7 +92,7 @@ def errand(
         census=torch.from_numpy(
             np.bincount(federation.dataset.y[held], minlength=federation.dataset.classes)
         ).to(device),
-        shared=shared,
+        shared=context.shared,
         mine={
             o.name: there(store.get(o.name, client, o.init_client(job.net, federation.relative[client])))
             for o in job.method.objective

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.ahead import plans_ahead
-from unskew.engines.engine import Job
+from unskew.engines.engine import Context, Job
 from unskew.engines.errands import Asked, errand, gathered
 from unskew.engines.lanes import EXACT, EXACT_COMPILED, Lanes
 from unskew.engines.prefixes import Prefixes
@@ -34,7 +34,6 @@ from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
 from unskew.plan import Plan, batches_in
 from unskew.select.full import Full
-from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update, clone
 
 SIDE_BY_SIDE, STACKED = 64, 256
@@ -94,20 +93,13 @@ class FastGPU:
         last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
         return said + last + compiled
 
-    def visit(
-        self,
-        job: Job,
-        leg: Leg,
-        rows: Ids,
-        federation: Federation,
-        shared: Mapping[str, Tree],
-        store: ClientStore,
-        t: int,
-    ) -> Update:
+    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
+        federation, t = context.federation, context.t
         site = self.site(job, federation.dataset)
-        shared = {o.name: o.roomy(shared[o.name]) for o in job.method.objective}
+        roomy = {o.name: o.roomy(context.shared[o.name]) for o in job.method.objective}
+        context = replace(context, shared=roomy)
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), federation, shared, store, t, self._planned) for row in rows]
+        errands = [errand(job, leg, int(row), context, self._planned) for row in rows]
         if self._planned:
             early = {id(p) for p in self._planned.values()}
             self._missed = 0 if any(id(e.plan) in early for e in errands) else self._missed + 1
@@ -123,7 +115,7 @@ class FastGPU:
                 with self._current():
                     ahead = None
                     if self._missed < GUESSES and not by_size:
-                        ahead = partial(plans_ahead, job, leg, federation, t, self._opened[1])
+                        ahead = partial(plans_ahead, job, leg, context, self._opened[1])
                     done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation, ahead)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
+from unskew.engines import Context
 from unskew.engines.choose import choose
 from unskew.errors import InputError
 from unskew.metrics.clusters import davies_bouldin
@@ -245,6 +246,7 @@ def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -
     clients = np.arange(federation.clients)
     try:
         leg = Leg(clients, start)
-        return engine.visit(job, leg, clients, federation, shared, found.setup.state.clients, round_)
+        context = Context(federation, shared, found.setup.state.clients, round_)
+        return engine.visit(job, leg, clients, context)
     finally:
         engine.close()
