@@ -15,7 +15,7 @@ import torch
 
 from unskew.client import Task, train
 from unskew.data import Dataset, Federation
-from unskew.engines import Context, Job, Loop, gpu
+from unskew.engines import Ground, Job, Loop, gpu
 from unskew.engines.errands import errand
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
@@ -125,7 +125,7 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             torch.backends.cudnn.allow_tf32 = "tf32" in name or "bf16" in name
             torch.cuda.synchronize()
             began = time.perf_counter()
-            update = engine.visit(jobs[name], leg, np.arange(clients), Context(fed, {}, ClientStore(), 0))
+            update = engine.visit(jobs[name], leg, np.arange(clients), Ground(fed, {}, ClientStore(), 0))
             torch.cuda.synchronize()
             return int(update.samples.sum()) / (time.perf_counter() - began)
 
@@ -134,7 +134,7 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
 
         def sequential(net=net, leg=leg, fed=fed, site=site, task=task, local=local) -> float:
             job = Job(Method.parse("fedavg"), fed, net, local, Loop(), 9, 1, 0)
-            one = replace(errand(job, leg, 0, Context(fed, {}, ClientStore(), 0)))
+            one = replace(errand(job, leg, 0, Ground(fed, {}, ClientStore(), 0)))
             one.held, one.census = one.held.to(device), one.census.to(device)
             torch.cuda.synchronize()
             began = time.perf_counter()

@@ -17,7 +17,7 @@ import numpy as np
 
 from unskew.asking import Ask
 from unskew.costs import Costs
-from unskew.engines.engine import Context, Job, probed
+from unskew.engines.engine import Ground, Job, probed
 from unskew.engines.errands import STATISTICS
 from unskew.network import air_of
 from unskew.parts import After, Play
@@ -58,7 +58,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         nonlocal legs, store
         costs.sent(leg, shared)
         lost = job.faults.hits("drop", leg.clients, seed, t, legs)
-        update = job.engine.visit(job, leg, np.flatnonzero(~lost), Context(federation, shared, store, t))
+        update = job.engine.visit(job, leg, np.flatnonzero(~lost), Ground(federation, shared, store, t))
         update = job.faults.spoil(update, seed, t, legs)
         legs += 1
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained

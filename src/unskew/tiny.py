@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from unskew.client import Scene, Task, gradients
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
-from unskew.engines import Context, Engine, Job, Loop
+from unskew.engines import Engine, Ground, Job, Loop
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
@@ -127,12 +127,12 @@ class Ledger(Loop):
         self.up: Counter[str] = Counter()
         self.down: Counter[str] = Counter()
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
-        update = super().visit(job, leg, rows, context)
+    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+        update = super().visit(job, leg, rows, ground)
         if leg.upload:
             self.up.update({part: nbytes(tree) for part, tree in update.uploads.items()})
         if leg.source == "server":
-            self.down.update({part: len(leg.clients) * nbytes(tree) for part, tree in context.shared.items()})
+            self.down.update({part: len(leg.clients) * nbytes(tree) for part, tree in ground.shared.items()})
         return update
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from unskew.client import Errand
 from unskew.data import Dataset, Federation
-from unskew.engines import Context, Engine, Job, Loop, gpu
+from unskew.engines import Engine, Ground, Job, Loop, gpu
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU, _batch_sizes
 from unskew.engines.lanes import Lanes
@@ -211,9 +211,9 @@ def test_plans_are_made_one_leg_ahead(method: str, foreseen: bool, monkeypatch: 
     expected = played(Loop(), "mlp(hidden=[9])", method, torch.float64, 3)
     early, real = [], gpu.errand
 
-    def watched(job: Job, leg: Leg, row: int, context: Context, planned: Any) -> Errand:
-        found = real(job, leg, row, context, planned)
-        if context.t > 0 or leg.done > 0:
+    def watched(job: Job, leg: Leg, row: int, ground: Ground, planned: Any) -> Errand:
+        found = real(job, leg, row, ground, planned)
+        if ground.t > 0 or leg.done > 0:
             early.append(any(found.plan is plan for plan in planned.values()))
         return found
 

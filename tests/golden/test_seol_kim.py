@@ -291,9 +291,9 @@ class Books(Loop):
         super().__init__()
         self.visits = []
 
-    def visit(self, job, leg, rows, context):
-        update = super().visit(job, leg, rows, context)
-        self.visits.append((leg, update, context.federation))
+    def visit(self, job, leg, rows, ground):
+        update = super().visit(job, leg, rows, ground)
+        self.visits.append((leg, update, ground.federation))
         return update
 
 
@@ -333,15 +333,15 @@ def test_a_client_trains_on_what_it_was_told():
     seen = []
 
     class Watching(Loop):
-        def visit(self, job, leg, rows, context):
+        def visit(self, job, leg, rows, ground):
             from unskew.engines.errands import errand
 
             for row in rows:
-                found = errand(job, leg, int(row), context)
+                found = errand(job, leg, int(row), ground)
                 assert found.census.tolist() == leg.settings.per_class[row].tolist()
-                assert set(found.held.tolist()) <= set(context.federation.samples(int(leg.clients[row])))
+                assert set(found.held.tolist()) <= set(ground.federation.samples(int(leg.clients[row])))
                 seen.append((int(leg.clients[row]), tuple(sorted(found.held.tolist()))))
-            return super().visit(job, leg, rows, context)
+            return super().visit(job, leg, rows, ground)
 
     play(part, federation, rounds=6, engine=Watching())
     assert len({held for client, held in seen if client == 2}) > 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unskew.data.federation import Federation
-from unskew.engines.engine import Context, Job
+from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import Asked, stretched
 from unskew.plan import Plan
 from unskew.seeds import generator
@@ -14,7 +14,7 @@ from unskew.select.uniform import Uniform
 from unskew.types import Ids, Leg
 
 
-def plans_ahead(job: Job, leg: Leg, context: Context, opening: float) -> dict[Asked, Plan]:
+def plans_ahead(job: Job, leg: Leg, ground: Ground, opening: float) -> dict[Asked, Plan]:
     """The plans that the next leg will most likely ask for; a round begins with a leg of the share ``opening``.
 
     A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or
@@ -22,7 +22,7 @@ def plans_ahead(job: Job, leg: Leg, context: Context, opening: float) -> dict[As
     """
     if leg.settings.per_class is not None or leg.settings.batch is not None:
         return {}
-    federation, t = context.federation, context.t
+    federation, t = ground.federation, ground.t
     spent = leg.done + leg.epochs
     if spent < 1:  # a schedule that hands models over: the same clients go on
         clients, done, share = leg.clients, spent, leg.epochs

@@ -45,8 +45,8 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Context:
-    """What a leg is played in: the round's data, what parts hand out, what clients remember, and the round's number."""
+class Ground:
+    """What a leg is played on: the round's data, what parts hand out, what clients remember, and the round's number."""
 
     federation: Federation
     shared: Mapping[str, Tree]
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """What runs, in words."""
         ...
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
+    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
         """Train the clients at these rows of the leg and bring back their update."""
         ...
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unskew.client import Errand, Return
 from unskew.data.federation import Federation
-from unskew.engines.engine import Context, Job
+from unskew.engines.engine import Ground, Job
 from unskew.optim import travelled
 from unskew.parts import Local
 from unskew.plan import Plan, plan, subset
@@ -45,14 +45,12 @@ class Asked(NamedTuple):
         )  # fmt: skip
 
 
-def errand(
-    job: Job, leg: Leg, row: int, context: Context, made: Mapping[Asked, Plan] | None = None
-) -> Errand:
+def errand(job: Job, leg: Leg, row: int, ground: Ground, made: Mapping[Asked, Plan] | None = None) -> Errand:
     """One client's share of a leg: its data, its plan, its memory, and the model it was handed.
 
     ``made``: plans that were made before they were asked for.
     """
-    federation, store, t = context.federation, context.store, context.t
+    federation, store, t = ground.federation, ground.store, ground.t
     client = int(leg.clients[row])
     start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
     anchor = leg.anchor
@@ -92,7 +90,7 @@ def errand(
         census=torch.from_numpy(
             np.bincount(federation.dataset.y[held], minlength=federation.dataset.classes)
         ).to(device),
-        shared=context.shared,
+        shared=ground.shared,
         mine={
             o.name: there(store.get(o.name, client, o.init_client(job.net, federation.relative[client])))
             for o in job.method.objective

@@ -18,7 +18,7 @@ from torch import Tensor
 from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
-from unskew.engines.engine import Context, Job
+from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered, weighed
 from unskew.engines.site import JUDGED_AT_ONCE, Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
@@ -64,20 +64,20 @@ class FastCPU:
         asked = self.block or (1 if job.net.convolves else DENSE_BLOCK)
         return asked if asked == 1 or job.net.stackable(job.federation.dataset.shape) else 1
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
-        federation, store = context.federation, context.store
+    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+        federation, store = ground.federation, ground.store
         if not len(rows):
             return gathered(job, leg, rows, [], federation)
         self._brief(job, federation)
         template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
         models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
         if only_sum(job, leg):
-            return self._summed(job, leg, rows, context, models)
+            return self._summed(job, leg, rows, ground, models)
         answers = self._board("answers", template, len(leg.clients))
         models.write(0, leg.anchor or template, False)
         models.write(1, leg.start, leg.stacked)
         order = replace(leg, start={}, anchor={} if leg.anchor is not None else None, carry=None)
-        self._tell("leg", (order, as_arrays(dict(context.shared)), context.t))
+        self._tell("leg", (order, as_arrays(dict(ground.shared)), ground.t))
         work = [self._piece(job, leg, group, store) for group in self._groups(job, federation, leg, rows)]
         back: dict[int, Return] = {row: done for found in self._map(work) for row, done in found.items()}
         at = torch.from_numpy(rows)
@@ -91,13 +91,13 @@ class FastCPU:
             done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
         return gathered(job, leg, rows, returns, federation, params, moved)
 
-    def _summed(self, job: Job, leg: Leg, rows: Ids, context: Context, models: Board) -> Update:
+    def _summed(self, job: Job, leg: Leg, rows: Ids, ground: Ground, models: Board) -> Update:
         """A plain round of a linear rule: workers add the models up in fixed blocks and send no model back."""
         models.write(0, leg.start, False)
         models.write(1, leg.start, False)
-        federation, store = context.federation, context.store
+        federation, store = ground.federation, ground.store
         order = replace(leg, start={}, anchor=None, carry=None)
-        self._tell("leg", (order, as_arrays(dict(context.shared)), context.t))
+        self._tell("leg", (order, as_arrays(dict(ground.shared)), ground.t))
         raw = raw_weights(job, weighed(leg, rows, federation))
         groups = blocks(rows)
         wide = {k: torch.empty(v.shape, dtype=torch.float64, device="meta") for k, v in leg.start.items()}
@@ -255,8 +255,8 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     given = as_tensors(shared)
     if site.record:  # a recorded step depends on sizes, so what changes size is padded
         given = {o.name: o.roomy(given[o.name]) for o in job.method.objective}
-    context = Context(federation, given, store, t)
-    errands = [errand(job, leg, int(r), context) for r in work.rows]
+    ground = Ground(federation, given, store, t)
+    errands = [errand(job, leg, int(r), ground) for r in work.rows]
     if work.carry is not None:
         _go_on(errands, work.carry)
     returns = (

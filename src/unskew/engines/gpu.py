@@ -25,7 +25,7 @@ from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.ahead import plans_ahead
-from unskew.engines.engine import Context, Job
+from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import Asked, errand, gathered
 from unskew.engines.lanes import EXACT, EXACT_COMPILED, Lanes
 from unskew.engines.prefixes import Prefixes
@@ -93,13 +93,13 @@ class FastGPU:
         last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
         return said + last + compiled
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
-        federation, t = context.federation, context.t
+    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+        federation, t = ground.federation, ground.t
         site = self.site(job, federation.dataset)
-        roomy = {o.name: o.roomy(context.shared[o.name]) for o in job.method.objective}
-        context = replace(context, shared=roomy)
+        roomy = {o.name: o.roomy(ground.shared[o.name]) for o in job.method.objective}
+        ground = replace(ground, shared=roomy)
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), context, self._planned) for row in rows]
+        errands = [errand(job, leg, int(row), ground, self._planned) for row in rows]
         if self._planned:
             early = {id(p) for p in self._planned.values()}
             self._missed = 0 if any(id(e.plan) in early for e in errands) else self._missed + 1
@@ -115,7 +115,7 @@ class FastGPU:
                 with self._current():
                     ahead = None
                     if self._missed < GUESSES and not by_size:
-                        ahead = partial(plans_ahead, job, leg, context, self._opened[1])
+                        ahead = partial(plans_ahead, job, leg, ground, self._opened[1])
                     done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation, ahead)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):

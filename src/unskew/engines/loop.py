@@ -7,7 +7,7 @@ from torch import Tensor
 
 from unskew.client import Task
 from unskew.data.dataset import Array, Dataset
-from unskew.engines.engine import Context, Job
+from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered
 from unskew.engines.site import Site
 from unskew.types import Ids, Leg, Tree, Update
@@ -26,10 +26,10 @@ class Loop:
         how = "one thread" if self.device.type == "cpu" else f"on {self.device}, no graphs"
         return f"one client after the other, {how}"
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, context: Context) -> Update:
-        federation = context.federation
+    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+        federation = ground.federation
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), context) for row in rows]
+        errands = [errand(job, leg, int(row), ground) for row in rows]
         returns = self.site(job, federation.dataset).train(task, errands)
         return gathered(job, leg, rows, returns, federation)
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unskew.data.federation import Federation
-from unskew.engines import Context
+from unskew.engines import Ground
 from unskew.engines.choose import choose
 from unskew.errors import InputError
 from unskew.net import Net
@@ -152,8 +152,8 @@ def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Id
     shared = {o.name: o.hand_out(state.server[o.name], state.round) for o in job.method.objective}
     leg = Leg(np.array([client], np.int64), state.params)
     try:
-        context = Context(federation, shared, state.clients, state.round)
-        update = job.engine.visit(job, leg, np.zeros(1, np.int64), context)
+        ground = Ground(federation, shared, state.clients, state.round)
+        update = job.engine.visit(job, leg, np.zeros(1, np.int64), ground)
     finally:
         job.engine.close()
     work = float(update.work[0])

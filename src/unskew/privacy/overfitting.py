@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.engines import Context
+from unskew.engines import Ground
 from unskew.engines.choose import choose
 from unskew.errors import InputError
 from unskew.metrics.clusters import davies_bouldin
@@ -246,7 +246,7 @@ def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -
     clients = np.arange(federation.clients)
     try:
         leg = Leg(clients, start)
-        context = Context(federation, shared, found.setup.state.clients, round_)
-        return engine.visit(job, leg, clients, context)
+        ground = Ground(federation, shared, found.setup.state.clients, round_)
+        return engine.visit(job, leg, clients, ground)
     finally:
         engine.close()
