@@ -126,6 +126,11 @@ class Net:
             return float("inf")
         return float(sum(out[0, 0].numel() * _inputs(layer) for layer, out in self._seen(filters, shape)))
 
+    def layer_values(self, shape: tuple[int, ...]) -> float:
+        """How many numbers all layers put out for one sample: about what a backward pass needs kept."""
+        innermost = [m for m in self.judging.modules() if not any(True for _ in m.children())]
+        return float(sum(out.numel() for _, out in self._seen(innermost, shape) if isinstance(out, Tensor)))
+
     def _seen(self, layers: Sequence[nn.Module], shape: tuple[int, ...]) -> list[tuple[nn.Module, Tensor]]:
         """What each of these layers puts out for one sample of zeros."""
         found: list[tuple[nn.Module, Tensor]] = []

@@ -434,6 +434,27 @@ def test_it_is_the_clients_of_a_round_that_decide_whether_they_are_stacked(
     assert ("stacked" in engine.choice(job)) is stacks
 
 
+@pytest.mark.parametrize(
+    ("model", "cohort", "memory", "most"),
+    [("mlp(hidden=[9])", 300, 10**12, 256), ("mlp(hidden=[9])", 300, 10**6, 18), ("small_cnn", 5, 10**12, 64),
+     ("small_cnn", 5, 10**8, 28), ("small_cnn", 5, 4 * 10**7, 9), ("small_cnn", 5, 10**5, 1)],
+)  # fmt: skip
+def test_blocks_are_sized_to_memory(
+    model: str, cohort: int, memory: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four fifths of it, less the samples' 7,920 bytes.
+
+    mlp: 1,345 weights and 166 outputs, so 6 x 5,380 + 4 x 166 x 4 samples x 4 bytes = 42,904 a client; 792,080 hold 18.
+    small_cnn: 6 x 372,752 = 2,236,512, and 1,048,832 for the step, which 16 streams have:
+    (79,992,080 - 16 x 1,048,832) / 2,236,512 = 28; with less than 16 of both, 31,992,080 / 3,285,344 = 9.
+    """
+    monkeypatch.setattr(gpu, "_memory", lambda device: memory)
+    shape = (1, 12, 12)
+    engine, net = FastGPU("cpu"), Net(build(model, shape, 4, 0))
+    job = Job(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort, 0)
+    assert f"up to {most} clients" in engine.choice(job)
+
+
 class Remembering(Uniform):
     """Reads its memory, as a rule of one's own may."""
 

@@ -27,14 +27,14 @@ from unskew.data.federation import Federation
 from unskew.engines.ahead import plans_ahead
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import Asked, errand, gathered
-from unskew.engines.lanes import EXACT, EXACT_COMPILED, Lanes
+from unskew.engines.lanes import EXACT, EXACT_COMPILED, STREAMS, Lanes
 from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
 from unskew.plan import Plan, batches_in
 from unskew.select.full import Full
-from unskew.types import Ids, Leg, Tree, Update, clone
+from unskew.types import Ids, Leg, Tree, Update, clone, nbytes
 
 SIDE_BY_SIDE, STACKED = 64, 256
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
@@ -48,6 +48,10 @@ MANY = 32
 """Clients a round from which those that convolve are stacked: fewer do not fill one large kernel, and side by side
 they overlap. Measured: ``small_cnn`` with small batches is 1.5 times as fast side by side with ten clients, and 1.3
 times as fast stacked with a hundred."""
+
+MODELS_EACH, PASSES = 6, 4
+"""What a client takes of the GPU's memory, roughly: as many models (as sent, as trained, its gradient, an optimiser's
+two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies between)."""
 
 KEPT_STAGES = 3
 """Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
@@ -82,6 +86,7 @@ class FastGPU:
         self._missed = 0  # guesses in a row that nobody asked for
         self._opened = (-1, 1.0)  # the round at hand, and the share of its first leg
         self._decided: tuple[Any, bool] = (None, False)
+        self._sized: tuple[Any, int] = (None, 1)
         if self.device.type == "cuda":
             _arithmetic(precision)
 
@@ -193,8 +198,30 @@ class FastGPU:
         return min(self._most(job), max(clients, _a_round(job)))
 
     def _most(self, job: Job) -> int:
-        """The largest block."""
-        return self.largest or self.block or (STACKED if self._stacks(job) else SIDE_BY_SIDE)
+        """The largest block: as asked for, or what the GPU's memory should hold, up to where more gain nothing."""
+        if self.largest or self.block:
+            return self.largest or self.block or 1
+        stacks = self._stacks(job)
+        about = (job.net, job.federation.dataset.shape, job.local.batch, job.dtype, stacks)
+        if self._sized[0] != about:
+            self._sized = about, self._should_hold(job)
+        return min(STACKED if stacks else SIDE_BY_SIDE, self._sized[1])
+
+    def _should_hold(self, job: Job) -> int:
+        """How many clients fit by a rough count of bytes; a count that was too high is halved when it shows."""
+        memory = _memory(self.device)
+        if memory is None:
+            return STACKED
+        shape, stacks = job.federation.dataset.shape, self._stacks(job)
+        values = job.net.layer_values(shape) + (job.net.patch_values(shape) if stacks else 0)
+        steps = PASSES * values * job.local.batch * job.dtype.itemsize
+        models = MODELS_EACH * nbytes(job.net.initial)
+        free = 0.8 * memory - job.federation.dataset.x.nbytes
+        if stacks or free < STREAMS * (models + steps):
+            found = free / (models + steps)
+        else:  # side by side, clients take turns on the streams, and in the memory of their steps
+            found = (free - STREAMS * steps) / models
+        return max(1, int(found))
 
     def _stacks(self, job: Job) -> bool:
         """Whether clients are stacked: dense ones, and many with small patches, where vmap can run the model."""
@@ -238,6 +265,11 @@ class Room:
     steps: int
     batch: int  # samples in a batch
     exact: bool  # whether short batches get graphs of their own instead of padding
+
+
+def _memory(device: torch.device) -> int | None:
+    """All the memory of a GPU, in bytes: not what is free, since blocks must not depend on what else runs there."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
 def _a_round(job: Job) -> int:
