@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from unskew.data.federation import Federation
@@ -13,30 +15,52 @@ from unskew.select.full import Full
 from unskew.select.uniform import Uniform
 from unskew.types import Ids, Leg
 
+GUESSES = 3
+"""Legs whose plans are made in vain, one after the other, before a run gives it up."""
 
-def plans_ahead(job: Job, leg: Leg, ground: Ground, opening: float) -> dict[Asked, Plan]:
-    """The plans that the next leg will most likely ask for; a round begins with a leg of the share ``opening``.
 
-    A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or
-    who takes part, costs time while the GPU is busy, and never a number.
+class Ahead:
+    """The plans that the next leg will most likely ask for.
+
+    A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or who
+    takes part, costs time while the GPU is busy, and never a number.
     """
-    if leg.settings.per_class is not None or leg.settings.batch is not None:
-        return {}
-    federation, t = ground.federation, ground.t
-    spent = leg.done + leg.epochs
-    if spent < 1:  # a schedule that hands models over: the same clients go on
-        clients, done, share = leg.clients, spent, leg.epochs
-    else:
-        clients, done, share, t = _next_cohort(job, federation, t + 1), 0.0, opening, t + 1
-    if not len(clients):
-        return {}
-    about = (clients, federation.sizes[clients], federation.budget[clients], federation.pooled[clients])
-    local = stretched(job, t)
-    asked = [
-        Asked(local, job.seed, t, client, held, budget, pooled, done, share)
-        for client, held, budget, pooled in zip(*(a.tolist() for a in about), strict=True)
-    ]
-    return {one: one.plan() for one in asked}
+
+    def __init__(self) -> None:
+        self.made: dict[Asked, Plan] = {}
+        self._missed = 0  # guesses in a row that nobody asked for
+        self._opening = (-1, 1.0)  # the round at hand, and the share of its first leg
+
+    def begin(self, leg: Leg, t: int, plans: Iterable[Plan]) -> None:
+        """A leg begins that turned out to need these plans."""
+        if self.made:
+            early = {id(plan) for plan in self.made.values()}
+            self._missed = 0 if any(id(plan) in early for plan in plans) else self._missed + 1
+        if self._opening[0] != t:
+            self._opening = t, leg.epochs
+
+    def guess(self, job: Job, leg: Leg, ground: Ground) -> None:
+        """Make the plans of the leg after this one."""
+        self.made = {}
+        if self._missed < GUESSES and leg.settings.per_class is None and leg.settings.batch is None:
+            self.made = {asked: asked.plan() for asked in self._next(job, leg, ground)}
+
+    def _next(self, job: Job, leg: Leg, ground: Ground) -> list[Asked]:
+        federation, t = ground.federation, ground.t
+        spent = leg.done + leg.epochs
+        if spent < 1:  # a schedule that hands models over: the same clients go on
+            clients, done, share = leg.clients, spent, leg.epochs
+        else:
+            t += 1
+            clients, done, share = _next_cohort(job, federation, t), 0.0, self._opening[1]
+        if not len(clients):
+            return []
+        local = stretched(job, t)
+        about = (clients, federation.sizes[clients], federation.budget[clients], federation.pooled[clients])
+        return [
+            Asked(local, job.seed, t, client, held, budget, pooled, done, share)
+            for client, held, budget, pooled in zip(*(a.tolist() for a in about), strict=True)
+        ]
 
 
 def _next_cohort(job: Job, federation: Federation, t: int) -> Ids:

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,15 +22,15 @@ from torch import Tensor
 from unskew.client import Errand, Return, Task
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
-from unskew.engines.ahead import plans_ahead
+from unskew.engines.ahead import Ahead
 from unskew.engines.engine import Ground, Job
-from unskew.engines.errands import Asked, errand, gathered
+from unskew.engines.errands import errand, gathered
 from unskew.engines.lanes import EXACT, EXACT_COMPILED, STREAMS, Lanes
 from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
-from unskew.plan import Plan, batches_in
+from unskew.plan import batches_in
 from unskew.select.full import Full
 from unskew.types import Ids, Leg, Tree, Update, clone, nbytes
 
@@ -55,9 +53,6 @@ two, as returned), and as many numbers for every one that a layer puts out (itse
 
 KEPT_STAGES = 3
 """Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
-
-GUESSES = 3
-"""Legs whose plans are made ahead in vain, one after the other, before a run gives it up."""
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
@@ -82,9 +77,7 @@ class FastGPU:
         self.largest: int | None = None  # a block that did not fit halves this
         self._site: Site | None = None
         self._stages: list[Stage] = []  # the last one used comes last
-        self._planned: dict[Asked, Plan] = {}  # for the leg to come
-        self._missed = 0  # guesses in a row that nobody asked for
-        self._opened = (-1, 1.0)  # the round at hand, and the share of its first leg
+        self._ahead = Ahead()
         self._decided: tuple[Any, bool] = (None, False)
         self._sized: tuple[Any, int] = (None, 1)
         if self.device.type == "cuda":
@@ -99,17 +92,13 @@ class FastGPU:
         return said + last + compiled
 
     def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
-        federation, t = ground.federation, ground.t
+        federation = ground.federation
         site = self.site(job, federation.dataset)
         roomy = {o.name: o.roomy(ground.shared[o.name]) for o in job.method.objective}
         ground = replace(ground, shared=roomy)
         task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), ground, self._planned) for row in rows]
-        if self._planned:
-            early = {id(p) for p in self._planned.values()}
-            self._missed = 0 if any(id(e.plan) in early for e in errands) else self._missed + 1
-        if self._opened[0] != t:
-            self._opened = t, leg.epochs
+        errands = [errand(job, leg, int(row), ground, self._ahead.made) for row in rows]
+        self._ahead.begin(leg, ground.t, (e.plan for e in errands))
         by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
         returns: dict[int, Return] = {}
         while by_size:
@@ -118,10 +107,8 @@ class FastGPU:
             done: list[Return] | None = None
             try:
                 with self._current():
-                    ahead = None
-                    if self._missed < GUESSES and not by_size:
-                        ahead = partial(plans_ahead, job, leg, ground, self._opened[1])
-                    done = self._train(job, leg, task, site, [errands[i] for i in chosen], federation, ahead)
+                    some = [errands[i] for i in chosen]
+                    done = self._train(job, leg, task, site, some, ground, not by_size)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):
                     raise
@@ -138,13 +125,14 @@ class FastGPU:
         return self.site(job, dataset).judge(job.judging_net, model, places)
 
     def site(self, job: Job, dataset: Dataset) -> Site:
+        if next(iter(job.net.initial.values())).device.type != self.device.type:
+            job.net.to(self.device)
         last, here = self._channels_last(job), self._site
         alike = here is not None and (here.dtype, here.channels_last) == (job.dtype, last)
         if here is not None and alike and (here.dataset is dataset or here.refill(dataset)):
             return here  # samples drawn anew each round keep their place, and so do the graphs over them
         self._site = Site(dataset, job.dtype, self.device, channels_last=last)
         self._stages.clear()
-        job.net.to(self.device)
         return self._site
 
     def close(self) -> None:
@@ -158,9 +146,10 @@ class FastGPU:
         task: Task,
         site: Site,
         errands: list[Errand],
-        federation: Federation,
-        ahead: Callable[[], dict[Asked, Plan]] | None,
+        ground: Ground,
+        last: bool,
     ) -> list[Return]:
+        federation = ground.federation
         size = self._room(job, len(errands))
         tuned = leg.settings.batch is not None
         if tuned:  # no bound is known beforehand
@@ -174,8 +163,8 @@ class FastGPU:
         block = padded_to(room, blocked(task, errands, job.dtype, self.device))
         stage = self._stage(job, task, site, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
-        if ahead:  # while the GPU is at work
-            self._planned = ahead()
+        if last:  # while the GPU is at work
+            self._ahead.guess(job, leg, ground)
         return returned(task, site.pool, block)
 
     def _stage(self, job: Job, task: Task, site: Site, room: Room, block: Block, keep: int) -> Stage:
