@@ -16,11 +16,12 @@ from torch import nn
 from unskew.client import Errand
 from unskew.data import Dataset, Federation
 from unskew.engines import Engine, Ground, Job, Loop, gpu
+from unskew.engines.choose import device_of
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU, _batch_sizes
 from unskew.engines.lanes import Lanes
 from unskew.engines.workers import Crew
-from unskew.errors import RunFailed
+from unskew.errors import InputError, RunFailed
 from unskew.faults import Faults
 from unskew.method import PARTS, Method
 from unskew.models import build
@@ -30,6 +31,7 @@ from unskew.parts import Local
 from unskew.round import play_round
 from unskew.run import params_hash, single_threaded
 from unskew.select.uniform import Uniform
+from unskew.spec import Spec
 from unskew.state import State, initial_state
 from unskew.types import Leg
 
@@ -502,3 +504,21 @@ def test_a_cohort_too_large_to_keep_is_summed_where_it_trains(
     assert params_hash(played(crew, "mlp(hidden=[9])", method, torch.float64, 3).params) == params_hash(
         inline.params
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "engine", "message"),
+    [
+        ("abacus", "auto", "there is no device 'abacus'; write cpu, cuda, cuda:1 or auto"),
+        ("meta", "auto", "device 'meta' is not supported; write cpu, cuda, cuda:1 or auto"),
+        (
+            "cuda:99",
+            "auto",
+            r"device 'cuda:99' is not on this machine, which has \d+ GPUs; write cpu or auto",
+        ),
+        ("cuda", "loop", "the loop engine runs on the cpu; write engine = fast for a GPU"),
+    ],
+)
+def test_a_device_that_cannot_be_used_is_said_in_a_sentence(device: str, engine: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        device_of(Spec(device=device, engine=engine))

@@ -33,8 +33,9 @@ def device_of(spec: Spec) -> torch.device:
     if device.type == "cuda" and spec.engine == "loop":
         raise InputError("the loop engine runs on the cpu; write engine = fast for a GPU")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        there = torch.cuda.device_count()
         raise InputError(
-            f"device {spec.device!r} is not on this machine; it has {torch.cuda.device_count()} GPUs"
+            f"device {spec.device!r} is not on this machine, which has {there} GPUs; write cpu or auto"
         )
     return device
 
