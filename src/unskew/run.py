@@ -242,16 +242,17 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         with bar:
             while state.round < spec.rounds:
                 began = time.perf_counter()
-                state, costs = play_round(job, state)
-                line: dict[str, Any] = {"round": state.round}
-                if state.round % spec.evaluate == 0 or state.round == spec.rounds:
-                    costs = judged(job, state.params, state.round, costs, spec.evaluate_clients)
+                after, costs = play_round(job, state)
+                line: dict[str, Any] = {"round": after.round}
+                if after.round % spec.evaluate == 0 or after.round == spec.rounds:
+                    costs = judged(job, after.params, after.round, costs, spec.evaluate_clients)
                 if twin is not None:
-                    apart, state.server["divergence"] = divergence(twin, state, state.server["divergence"])
+                    apart, after.server["divergence"] = divergence(twin, after, after.server["divergence"])
                     line["weight_divergence"] = apart
                 if watch is not None:
-                    line["distance_correlation"] = watch(state.params)
+                    line["distance_correlation"] = watch(after.params)
                 folder.append(line | costs | {"wall_s": round(time.perf_counter() - began, 6)})
+                state = after  # not before it is in the log: an interrupt saves the last round that is
                 bar.advance(folder.lines[-1])
                 if folder.path is not None and state.round in spec.keep:
                     keep_model(folder.path, state)
@@ -272,7 +273,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
             f"whole: make room, then `unskew resume {folder.name}`"
         ) from problem
     except KeyboardInterrupt:
-        if checkpoints is not None and folder.lines and folder.lines[-1]["round"] == state.round:
+        if checkpoints is not None and state.round:
             folder.rewind(state.round)  # the interrupt may have come in the middle of a line
             save_state(state, checkpoints)
         raise

@@ -123,6 +123,54 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
     assert_same(resume(out, progress=False), run(progress=False, **settings))
 
 
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_what_a_scheduler_or_a_closed_terminal_sends_saves_the_run(name: str, tmp_path: Path) -> None:
+    """As Ctrl-C does: every round in the log is in the checkpoint, and a second one does not disturb the saving."""
+    out, settings = tmp_path / "run", COMMON | {"rounds": 300, "checkpoint": 1000.0}
+    process = start(out, settings)
+    try:
+        wait_for(process, lambda: rounds_in(out) >= 2)
+    finally:
+        process.send_signal(signal.Signals[name])
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
+    assert [f.stem for f in (out / "state").iterdir()] == [f"{rounds_in(out):06}"]
+    assert_same(resume(out, progress=False), run(progress=False, **settings))
+
+
+def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
+    """As a terminal sends it: the runs get Ctrl-C and are asked to end by the sweep as well."""
+    experiment, out = tmp_path / "two.toml", tmp_path / "runs"
+    settings = {
+        "clients": 20,
+        "cohort": 4,
+        "rounds": 3000,
+        "model": "linear",
+        "checkpoint": 1000.0,
+        "engine": "loop",
+    }
+    lines = [f"{k} = {json.dumps(v)}" for k, v in settings.items()]
+    experiment.write_text("\n".join([*lines, "[sweep]", 'method = ["fedavg", "fedprox(mu=0.1)"]']))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unskew", "sweep", str(experiment), "--out", str(out), "--json"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+        start_new_session=True,
+    )
+    try:
+        wait_for(process, lambda: sum(rounds_in(f.parent) >= 2 for f in out.glob("*/rounds.jsonl")) == 2)
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    for folder in (f.parent for f in out.glob("*/rounds.jsonl")):
+        assert [f.stem for f in (folder / "state").iterdir()] == [f"{rounds_in(folder):06}"]
+
+
 def descendants(pid: int) -> list[int]:
     """Every process that this one started, and those started."""
     found = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -410,6 +410,27 @@ def test_an_interrupt_in_the_middle_of_a_line_loses_nothing(
     assert same(resume(out, data=tiny(), progress=False), whole)
 
 
+def test_an_interrupt_while_a_round_is_judged_keeps_the_rounds_before(
+    whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third round is played and not yet in the log: what is saved is the second."""
+    from unskew import run as module
+
+    out, plain = tmp_path / "run", module.judged
+
+    def judged(job: Any, params: Any, round: int, *rest: Any) -> Any:
+        if round == 3:
+            raise KeyboardInterrupt
+        return plain(job, params, round, *rest)
+
+    monkeypatch.setattr(module, "judged", judged)
+    with pytest.raises(KeyboardInterrupt):
+        run(data=tiny(), out=out, progress=False, **SETTINGS | {"checkpoint": 1000.0})
+    monkeypatch.undo()
+    assert [p.name for p in (out / "state").iterdir()] == ["000002.safetensors"]
+    assert same(resume(out, data=tiny(), progress=False), whole)
+
+
 def test_a_run_that_failed_says_why_and_goes_on(whole: Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(ZeroDivisionError):

@@ -11,6 +11,7 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from unskew import __version__
+from unskew.cli.stopping import stopped_as_by_ctrl_c
 from unskew.errors import InputError, RunFailed
 
 app = typer.Typer(
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         complain(f"[bold yellow]warning:[/] {_escaped(message)}")
 
     try:
-        with warnings.catch_warnings():
+        with stopped_as_by_ctrl_c(), warnings.catch_warnings():
             warnings.showwarning = warn
             result = app(args=words, prog_name="unskew", standalone_mode=False)
         return result if isinstance(result, int) else 0

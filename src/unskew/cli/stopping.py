@@ -1,0 +1,42 @@
+"""What a scheduler, a container or a closed terminal sends ends a command as Ctrl-C does: saved, and resumable."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+POLITE = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextlib.contextmanager
+def stopped_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise KeyboardInterrupt, once: one that comes while a run is being saved is late.
+
+    A sweep is such a case: the terminal sends Ctrl-C to its runs, and then it asks them to end. A second Ctrl-C still
+    interrupts the saving. What the caller had set to be ignored (``nohup``) stays ignored.
+    """
+    stopping = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        if stopping and number in POLITE:
+            return
+        stopping = True
+        raise KeyboardInterrupt
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # elsewhere Python lets nobody set a handler
+        for number, usual in {
+            signal.SIGINT: signal.default_int_handler,
+            **dict.fromkeys(POLITE, signal.SIG_DFL),
+        }.items():
+            if signal.getsignal(number) == usual:
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
