@@ -2,7 +2,7 @@
 
     python docs/daca_runs.py 2 RUNS          # the loss over rounds, a line an EMD        -> docs/img/daca-figure-2.png
     python docs/daca_runs.py 3 RUNS          # loss and accuracy over rounds, by method   -> docs/img/daca-figure-3.png
-    python docs/daca_runs.py 6 RUNS 0.9      # seconds until 90% accuracy, by volume      -> docs/img/daca-figure-6.png
+    python docs/daca_runs.py 6 RUNS 0.9 0.95 # seconds until these accuracies, by volume  -> docs/img/daca-figure-6.png
 
 RUNS is the sweep's folder. Each also prints its numbers as a table to put into docs/methods/daca.md.
 """
@@ -124,38 +124,47 @@ def figure_3(records: list[Record]) -> None:
         print(f"| {' | '.join(cells)} |")
 
 
-def figure_6(records: list[Record], target: float) -> None:
-    """Seconds until the target is reached: sharing before round 1, and 0.7 s a round."""
-    rows = []
-    for record in records:
-        reached = record.first_round_at(target)
-        shared = (record.lines[0].get("air") or {}).get("samples", 0.0)
-        spent = sum(line["air_s"] for line in record.lines if reached and line["round"] <= reached)
-        rows.append(
-            {
-                "label": named(record),
-                "volume": volume(record.spec.method),
-                "sharing": shared,
-                "seconds": spent if reached else None,
-                "rounds": reached,
-            }
-        )
+def figure_6(records: list[Record], targets: list[float]) -> None:
+    """Seconds until each target is reached: sharing before round 1, and 0.7 s a round."""
+    rows = [
+        {
+            "label": named(record),
+            "volume": volume(record.spec.method),
+            "sharing": (record.lines[0].get("air") or {}).get("samples", 0.0),
+            "rounds": record.round,
+            "seconds": [line["air_s"] for line in record.lines],
+            "reached": [record.first_round_at(target) for target in targets],
+        }
+        for record in records
+    ]
     present = [name for name in METHODS if any(row["label"] == name for row in rows)]
     colour = alt.Color("label:N").scale(domain=present, range=[METHODS[name] for name in present])
-    base = alt.Chart(alt.InlineData(values=[r for r in rows if r["seconds"] is not None])).encode(
-        x=alt.X("volume:Q").axis(title="samples shared, 1.0 = 600", grid=False),
-        y=alt.Y("seconds:Q").axis(title=f"seconds until {target:.0%} test accuracy"),
-        color=colour.legend(title=None, orient="top"),
-    )
-    title = alt.TitleParams("Total time against the volume shared", subtitle="sharing, then 0.7 s a round")
-    chart = (base.mark_line(point=alt.OverlayMarkDef(size=50))).properties(width=560, height=300, title=title)
-    save_chart(chart, IMAGES / "daca-figure-6.png", "DACA, figure 6")
-    print(f"| method | volume | sharing, s | rounds to {target:.0%} | total, s |\n|---|--:|--:|--:|--:|")
-    for row in sorted(rows, key=lambda r: (present.index(r["label"]), r["volume"])):
-        total = f"{row['seconds']:.0f}" if row["seconds"] is not None else "not reached"
-        print(
-            f"| {row['label']} | {row['volume']:g} | {row['sharing']:.1f} | {row['rounds'] or '–'} | {total} |"
+    panels = []
+    for at, target in enumerate(targets):
+        points = [
+            {"label": r["label"], "volume": r["volume"], "seconds": sum(r["seconds"][: r["reached"][at]])}
+            for r in rows
+            if r["reached"][at]
+        ]
+        base = alt.Chart(alt.InlineData(values=points), title=f"until {target:.0%} test accuracy").encode(
+            x=alt.X("volume:Q").axis(title="samples shared, 1.0 = 600", grid=False).scale(domain=[0, 1]),
+            y=alt.Y("seconds:Q").axis(title="seconds" if at == 0 else None, tickCount=5),
+            color=colour.legend(title=None, orient="bottom", symbolType="stroke", symbolOpacity=1),
         )
+        panels.append(base.mark_line(point=alt.OverlayMarkDef(size=50)).properties(width=340, height=260))
+    title = alt.TitleParams("Total time against the volume shared", subtitle="sharing, then 0.7 s a round")
+    chart = alt.hconcat(*panels, spacing=40, title=title).resolve_scale(color="shared", y="shared")
+    save_chart(chart, IMAGES / "daca-figure-6.png", "DACA, figure 6")
+    head = ["method", "volume", "sharing, s"]
+    head += [cell for target in targets for cell in (f"rounds to {target:.0%}", "total, s")]
+    print(f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}")
+    for row in sorted(rows, key=lambda r: (present.index(r["label"]), r["volume"])):
+        cells = [row["label"], f"{row['volume']:g}", f"{row['sharing']:.1f}"]
+        for reached in row["reached"]:
+            spent = sum(row["seconds"][: reached or row["rounds"]])
+            more = "" if reached else "over "  # the run ended before
+            cells += [f"{more}{reached or row['rounds']}", f"{more}{spent:.0f}"]
+        print(f"| {' | '.join(cells)} |")
 
 
 def volume(method: str) -> float:
@@ -177,7 +186,7 @@ def main() -> None:
         case "3":
             figure_3(records)
         case _:
-            figure_6(records, float(sys.argv[3]) if len(sys.argv) > 3 else 0.9)
+            figure_6(records, [float(target) for target in sys.argv[3:]] or [0.9])
 
 
 if __name__ == "__main__":
