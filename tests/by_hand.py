@@ -131,11 +131,12 @@ class Table:
     lost: Callable[[int, int], bool] = lambda leg, client: False
     legs: list[Leg] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
+    told: list[tuple[str, list[int], int]] = field(default_factory=list)
     uploads: list[Update] = field(default_factory=list)
 
     def play(self, schedule: Schedule, t: int, w: float, memory: Tree) -> tuple[float, Tree]:
         """One round from the model ``w``; the next model and memory."""
-        self.legs, self.notes, self.uploads = [], {}, []
+        self.legs, self.notes, self.told, self.uploads = [], {}, [], []
         play = Play(
             t=t,
             last=t == self.last,
@@ -146,6 +147,7 @@ class Table:
             combine=self._combine,
             rng=generator(0, "schedule", t),
             note=self.notes.update,
+            told=lambda what, clients, numbers: self.told.append((what, clients.tolist(), numbers)),
         )
         params, memory = schedule.round(play, {"w": numbers(w)}, memory)
         return float(params["w"]), memory

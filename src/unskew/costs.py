@@ -150,10 +150,16 @@ class Costs:
         else:
             self.trained_only.update(update.clients.tolist())
 
+    def told(self, what: str, clients: Ids, numbers: int) -> None:
+        """Each of these clients told the server so many numbers, beside its model."""
+        if numbers and len(clients):
+            self.up[what] += numbers * len(clients) * NUMBER_BYTES
+            if self.air:
+                self.air.up(clients, numbers * NUMBER_BYTES)
+
     def learned(self, part: Prepare, notes: Mapping[str, Any]) -> None:
         """The server learnt from those who were asked: what they told, and what the log says of it."""
-        if part.tells:
-            self.up[f"{part.name} numbers"] += part.tells * len(self.asked) * NUMBER_BYTES
+        self.told(f"{part.name} numbers", self.everyone, part.tells)
         self.notes.update(notes)
 
     def sound(self, update: Update) -> Update:

@@ -186,6 +186,7 @@ class Play:
     combine: Callable[[Tree, Update], Tree]  # the aggregation rule
     rng: np.random.Generator
     note: Callable[..., None]  # note(key=value): into this round's log line
+    told: Callable[[str, Ids, int], None]  # what, who, numbers each: beside models, and counted in bytes
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
         landed = probed(job, state.params, landed, federation)
+        costs.told("probes", landed.clients, len(landed.probes))
         for o in method.objective:
             server[o.name] = o.absorb(server[o.name], landed, federation.clients)
         for part, memory in landed.memory.items():
@@ -89,7 +90,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         return params
 
     rng, last = generator(seed, "schedule", t), t == job.rounds - 1
-    play = Play(t, last, job.cohort, federation, select, train, combine, rng, costs.notes.update)
+    play = Play(t, last, job.cohort, federation, select, train, combine, rng, costs.notes.update, costs.told)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])
     for part, before, after in prepared:

@@ -110,3 +110,11 @@ def test_bad_input_is_one_sentence(text, sentence):
     with pytest.raises(InputError) as told:
         Method.parse(text)
     assert str(told.value) == sentence
+
+
+@pytest.mark.parametrize("method", ["fedfa", "fedfv", "fedprox(adaptive=true)"])
+def test_what_clients_measure_is_told_in_four_bytes_each(method):
+    """An accuracy or a loss beside the model; four clients a round."""
+    up = play(Method.parse(method), rounds=1).lines[0]["bytes"]["up"]
+    plain = play(Method.parse("fedavg"), rounds=1).lines[0]["bytes"]["up"]
+    assert up == plain | {"probes": 4 * 4}

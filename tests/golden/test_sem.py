@@ -180,6 +180,17 @@ def test_bytes_of_the_three_ways_to_hand_over():
     assert moved == {"peer": [1, 1, 1], "relay": [2, 2, 0], "others": [2, 2, 0]}
 
 
+@pytest.mark.parametrize(("via", "asked"), [("peer", 4), ("others", 8)])
+def test_label_counts_are_told_and_counted_where_partners_are_chosen_by_them(via, asked):
+    """Three classes, four bytes a number, from every client of the round; without EMD nobody tells anything."""
+    found = {
+        m: play(Method.parse(f"sem(pairing={m}, via={via})"), rounds=1).lines[0]["bytes"]["up"]
+        for m in ("emd", "derangement")
+    }
+    assert found["emd"].pop("label counts") == asked * tiny().dataset.classes * 4
+    assert found["emd"] == found["derangement"]
+
+
 def test_strangers_are_also_sent_what_parts_share():
     """SCAFFOLD to others: the second four clients need the control variate and the global model too."""
     line = play(Method.parse("scaffold+sem(via=others)"), rounds=1).lines[0]

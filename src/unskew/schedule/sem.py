@@ -71,6 +71,7 @@ class SEM(Schedule):
             alone = circle[-1:]
         rest = np.setdiff1d(np.arange(count), alone)
         landed = []
+        self._counted(play, cohort.clients)
         if len(rest):
             place = dict(zip(cohort.clients.tolist(), np.argsort(circle).tolist(), strict=True))
             landed.append(
@@ -82,6 +83,11 @@ class SEM(Schedule):
             landed.append(replace(whole, examples=whole.examples * self.hops))
         update = Update.joined([u for u in landed if len(u)] or landed[:1])
         return play.combine(params, update), memory
+
+    def _counted(self, play: Play, clients: Ids) -> None:
+        """Pairing by EMD takes what each of these clients holds of every class."""
+        if self.pairing == "emd":
+            play.told("label counts", clients, play.federation.counts.shape[1])
 
     def _passed_on(
         self, play: Play, params: Tree, clients: Ids, settings: PerClient, place: dict[int, int]
@@ -146,6 +152,7 @@ class SEM(Schedule):
     ) -> tuple[Ids, PerClient]:
         """Clients that have not trained in this round, one a model; where they run out, models stay."""
         found = play.select(len(update), exclude=used)
+        self._counted(play, found.clients)
         count = min(len(found.clients), len(update))
         to = np.arange(count)
         if self.pairing == "emd" and count:
