@@ -20,8 +20,8 @@ demo: $(READY)      ## the main job on embedded real data; ends with a table and
 	$(BIN)/unskew demo
 
 check: $(READY)     ## lint, format and types
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 
 test: check         ## lint, types and the whole suite

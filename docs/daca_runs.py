@@ -56,19 +56,16 @@ def curve(record: Record, measure: str, label: Any) -> list[dict[str, Any]]:
     ]
 
 
-def lines(rows: list[dict[str, Any]], title: str, colour: alt.Color, percent: bool = False) -> Any:
-    return (
-        alt.Chart(alt.InlineData(values=rows), title=title)
-        .mark_line(clip=True)
-        .encode(
-            x=alt.X("x:Q").axis(title="round", grid=False, tickCount=6).scale(nice=False),
-            y=alt.Y("y:Q")
-            .axis(title=None, format="%" if percent else "~g", tickCount=6)
-            .scale(alt.Scale(domain=[0.7, 1]) if percent else alt.Scale(zero=False)),
-            color=colour,
-        )
-        .properties(width=340, height=260)
-    )
+PLAIN = alt.Y("y:Q").axis(title=None, format="~g", tickCount=6).scale(zero=False)
+PERCENT = alt.Y("y:Q").axis(title=None, format="%", tickCount=6).scale(domain=[0.7, 1])
+LOG = alt.Y("y:Q").axis(title=None, format="~g", values=[0.02, 0.05, 0.1, 0.2, 0.5, 1, 2])
+LOG = LOG.scale(type="log", domain=[0.018, 4], nice=False)
+
+
+def lines(rows: list[dict[str, Any]], title: str, colour: alt.Color, y: alt.Y) -> Any:
+    x = alt.X("x:Q").axis(title="round", grid=False, tickCount=6).scale(nice=False)
+    chart = alt.Chart(alt.InlineData(values=rows), title=title).mark_line(clip=True)
+    return chart.encode(x=x, y=y, color=colour).properties(width=340, height=260)
 
 
 def figure_2(records: list[Record]) -> None:
@@ -81,7 +78,7 @@ def figure_2(records: list[Record]) -> None:
     palette = [SKY, BLUE, GREEN, ORANGE, RED, PINK]
     colour = alt.Color("label:N").scale(domain=labels, range=palette[: len(labels)]).sort(labels)
     colour = colour.legend(title="system EMD", symbolType="stroke", symbolOpacity=1)
-    chart = lines(rows, "Test loss over rounds by system EMD", colour).properties(width=560)
+    chart = lines(rows, "Test loss over rounds by system EMD", colour, LOG).properties(width=560)
     save_chart(chart, IMAGES / "daca-figure-2.png", "Loss by system EMD")
     print("| system EMD | partition | loss | accuracy | rounds |\n|--:|---|--:|--:|--:|")
     for record, label in zip(records, labels, strict=True):
@@ -99,8 +96,8 @@ def figure_3(records: list[Record]) -> None:
         title=None, orient="bottom", symbolType="stroke", symbolOpacity=1, columns=6, labelLimit=300
     )
     both = [
-        lines([point for r in records for point in curve(r, measure, named(r))], title, colour, percent)
-        for measure, title, percent in ((LOSS, "Test loss", False), (ACCURACY, "Test accuracy", True))
+        lines([point for r in records for point in curve(r, measure, named(r))], title, colour, y)
+        for measure, title, y in ((LOSS, "Test loss", PLAIN), (ACCURACY, "Test accuracy", PERCENT))
     ]
     chart = alt.hconcat(*both, spacing=40).resolve_scale(color="shared")
     save_chart(chart, IMAGES / "daca-figure-3.png", "DACA, figure 3")
@@ -108,19 +105,20 @@ def figure_3(records: list[Record]) -> None:
     head = [
         "method",
         "system EMD",
+        "after 40 rounds",
+        "after 100",
         "final",
-        "best",
         "loss",
         *(f"rounds to {t:.0%}" for t in targets),
-        "seconds",
     ]
     print(f"| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}")
     for record in sorted(records, key=lambda r: present.index(named(r))):
         note = next((v for v in record.lines[0].values() if isinstance(v, dict) and "emd_after" in v), {})
         emd = note.get("emd_after") or record.result["skew"]["emd"]
         reached = [record.first_round_at(t) or "–" for t in targets]
-        cells = [named(record), f"{emd:.3f}", f"{record.final[ACCURACY]:.2%}", f"{record.best[ACCURACY]:.2%}"]
-        cells += [f"{record.final[LOSS]:.3f}", *map(str, reached), f"{record.total('air_s'):.0f}"]
+        then = {line["round"]: f"{line[ACCURACY]:.2%}" for line in record.judged}
+        cells = [named(record), f"{emd:.3f}", then.get(40, "–"), then.get(100, "–")]
+        cells += [f"{record.final[ACCURACY]:.2%}", f"{record.final[LOSS]:.3f}", *map(str, reached)]
         print(f"| {' | '.join(cells)} |")
 
 

@@ -84,6 +84,9 @@ class Method:
         forward = [p.name for p in slots["objective"] if type(p).forward is not Objective.forward]  # type: ignore[attr-defined]
         if len(forward) > 1:
             raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
+        sharing = [p.name for p in slots["prepare"] if p.sends == "samples"]
+        if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
+            raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")
         chosen: dict[str, Any] = {s: p[0] if s in DECIDES else tuple(p) for s, p in slots.items() if p}
         return cls(**_usual(parts) | chosen)
 

@@ -48,6 +48,7 @@ def test_every_preset_reads_back_as_itself(preset: str) -> None:
     ("expression", "sentence"),
     [
         ("full+uniform", "full and uniform both decide 'select'; keep one"),
+        ("daca+fed_data", "daca and fed_data both send clients' samples to others; keep one"),
         ("full+full", "full appears 2 times; keep one"),
         (
             "centralised",

@@ -10,6 +10,8 @@ Links, with how many samples each carries in a second: 0-1: 3, 0-2: 3, 0-4: 2, 5
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,22 @@ def test_thresholds_cut_links_and_isolated_nodes_are_left():
     assert not len(nobody.heads)
 
 
+def test_a_cluster_whose_slowest_link_carries_nothing_is_reported(radio):
+    """By v_th = 0 every trusted link counts, and 0-4 carries 20 bits a second: no sample of 10 in 0.4 s.
+
+    So 0 sends nothing, and its members 1 and 4 get none; 5 sends 1 to 2 and 3 over 5-2, 40 bits a second.
+    """
+    found = Daca(T_th=0.4, v_th=0).clusters(COUNTS, TRUST, RATES, BITS)
+    assert found.volume.tolist() == [0, 0, 0, 0, 0, 1]
+    assert (found.empty_handed.tolist(), found.isolated.tolist()) == ([1, 4], [])
+    assert found.links.tolist() == [3, 1, 2, 1, 1, 2]
+    with pytest.warns(
+        UserWarning, match="clients get nothing by daca, since the slowest link of their cluster"
+    ):
+        line = play(Method.of(Daca(T_th=1e-6, v_th=0)), FEDERATION, network=radio).lines[0]
+    assert line["daca"]["empty_handed"]
+
+
 def test_equal_nodes_go_by_links_then_by_number():
     """A star of equal ranks: its middle covers everything; two equal stars go in order of number."""
     star = np.zeros((4, 4), bool)
@@ -193,6 +211,27 @@ def test_central_sharing_collects_and_distributes(radio):
     assert lines[0]["air"]["samples"] == 7.0
 
 
+def test_central_sharing_leaves_out_who_is_too_slow(tmp_path):
+    """Client 3 has a gain of 1/4 to the base station, so log2(1.25) = 0.32 kbit a second instead of 1: it neither gives
+    nor gets. 12 samples of the other 20 come from five clients; without v_th everybody would wait for client 3."""
+    gains = np.ones((7, 7))
+    gains[3, 6] = gains[6, 3] = 0.25
+    np.save(tmp_path / "gains.npy", gains)
+    network = Wireless(snr=0, fading="flat", bandwidth=1000, gains=str(tmp_path / "gains.npy"))
+    federation = replace(FEDERATION, network=network)
+    with pytest.warns(
+        UserWarning, match="leaves out 1 of 6 clients, whose links to the base station are slower"
+    ):
+        after = CentralSharing(0.5, v_th=500).once(federation, 4, 0)
+    (sharing,) = after.sharing
+    bits = federation.dataset.bits
+    assert sharing.report["left_out"] == [3]
+    assert (sharing.report["collected"], after.sizes[3]) == (12, 4)
+    assert sharing.report["distribute_s"] == pytest.approx(12 * bits / 1000)
+    waiting = CentralSharing(0.5).once(federation, 4, 0).sharing[0].report
+    assert waiting["distribute_s"] == pytest.approx(12 * bits / 1000 / np.log2(1.25), abs=1e-6)
+
+
 def test_the_volume_of_central_sharing_is_exact():
     """0.01 of 60,000 samples are 600, whoever gives them; each client once, and none of its own twice."""
     after = CentralSharing(0.2).once(FEDERATION, 4, 0)
@@ -206,8 +245,6 @@ def test_the_volume_of_central_sharing_is_exact():
 
 def test_without_a_network_links_are_wireless_at_10_db():
     """The run's network where there is one, else the paper's middle condition."""
-    from dataclasses import replace
-
     given = Daca().plan(replace(FEDERATION, network=Wireless(snr=10)), 3)
     assert Daca().plan(FEDERATION, 3).head.tolist() == given.head.tolist()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew.errors import InputError
-from unskew.network import Wireless, multicast_delay, network_of, random_closeness, rate
+from unskew.network import Wireless, mean_rate, multicast_delay, network_of, random_closeness, rate
 
 
 def test_a_rate_is_that_of_equation_9():
@@ -54,11 +55,47 @@ def test_fading_is_exponential_the_same_both_ways_and_drawn_by_the_seed():
 
 
 def test_links_drawn_one_by_one_do_not_depend_on_the_others():
-    """A hand-over between two clients has the same rate in any order, in either direction, in any company."""
+    """A hand-over between two clients takes as long in any order, in either direction, in any company."""
     network = Wireless()
-    two = network.link_rates(np.array([4, 1]), np.array([7, 2]), 9, 0, 3)
-    assert network.link_rates(np.array([2]), np.array([1]), 9, 0, 3)[0] == two[1]
-    assert network.link_rates(np.array([4]), np.array([7]), 9, 0, 4)[0] != two[0]
+    two = network.link_seconds(1000, np.array([4, 1]), np.array([7, 2]), 9, 0, 3)
+    assert network.link_seconds(1000, np.array([2]), np.array([1]), 9, 0, 3)[0] == two[1]
+    assert network.link_seconds(1000, np.array([4]), np.array([7]), 9, 0, 4)[0] != two[0]
+
+
+def test_the_mean_rate_over_fades():
+    """At 0 dB B e E1(1) / ln 2 = 1e5 x 0.596347 / 0.693147; at -30 dB nearly as without fading; draws agree."""
+    assert mean_rate(1.0, 1e5, 1.0, 1e-5) == pytest.approx(86_034.7, abs=0.1)
+    assert mean_rate(1.0, 1e5, 1e-3, 1e-5) == pytest.approx(144.2, abs=0.2)
+    draws = np.random.default_rng(0).exponential(size=1_000_000)
+    assert rate(draws, 1e5, 10.0, 1e-5).mean() == pytest.approx(
+        float(mean_rate(1.0, 1e5, 10.0, 1e-5)), rel=2e-3
+    )
+    assert mean_rate(0.0, 1e5, 1.0, 1e-5) == 0.0
+
+
+def test_a_transfer_outlasts_its_fade():
+    """The drawn fade for 0.1 s, then the mean rate of 86,035 bits a second at 0 dB; short ones see the fade alone."""
+    network = Wireless(snr=0)
+    now = network.server_rates(1, 0, 3)[0]
+    short, long = now / 20, now * 0.1 + 86_034.7
+    for bits, seconds in ((short, 0.05), (long, 1.1), (0.0, 0.0)):
+        assert network.server_seconds(np.array([bits]), 1, 0, 3, "up")[0] == pytest.approx(seconds, rel=1e-5)
+    held = replace(network, coherence=1e9)
+    assert held.server_seconds(np.array([long]), 1, 0, 3, "up")[0] == pytest.approx(long / now)
+
+
+def test_no_round_waits_for_one_faint_link():
+    """With a fade held for ever the longest of 500 rounds is hundreds of times the median; it is not any more."""
+    spent = [Wireless().server_seconds(np.full(10, 480e3), 10, 0, t, "down").max() for t in range(500)]
+    assert max(spent) < 1.2 * np.median(spent)
+
+
+def test_gains_may_differ_by_the_way(tmp_path):
+    """The base station hears client 0 with a gain of 3 and reaches it with 1: two kilobits up, one down."""
+    np.save(tmp_path / "gains.npy", np.array([[0, 3.0], [1.0, 0]]))
+    network = Wireless(snr=0, fading="flat", bandwidth=1000, gains=str(tmp_path / "gains.npy"))
+    assert network.server_rates(1, 0, way="up") == pytest.approx([2000])
+    assert network.server_rates(1, 0, way="down") == pytest.approx([1000])
 
 
 def test_placed_clients_lose_power_with_distance():

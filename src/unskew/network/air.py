@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.network.wireless import Wireless
+from unskew.network.wireless import Way, Wireless
 from unskew.types import Ids
 
 if TYPE_CHECKING:
@@ -31,7 +30,8 @@ class Air:
     seed: int
     t: int
     shared: float = 0.0  # raw samples before round 0
-    waits: dict[str, Array] = field(default_factory=dict)  # way -> seconds of each client
+    loads: dict[Way, Array] = field(default_factory=dict)  # way -> bits of each client
+    waits: Array | None = None  # seconds until each client has what others handed it
     told: Counter[str] = field(default_factory=Counter)  # way -> bytes whose client is known
 
     def down(self, clients: Ids, sent: float) -> None:
@@ -45,11 +45,13 @@ class Air:
     def peer(self, senders: Ids, receivers: Ids, sent: float) -> None:
         """``sent`` bytes from each sender to its receiver; by way of the base station where they have no link."""
         if self.network.round is None and len(senders):
-            rates = self.network.link_rates(senders, receivers, self.clients, self.seed, self.t)
-            relayed = 1 / self.base_station[senders] + 1 / self.base_station[receivers]
-            self._add(
-                "peer", receivers, 8 * sent * np.where(rates > 0, 1 / np.where(rates > 0, rates, 1), relayed)
+            straight = self.network.link_seconds(
+                8 * sent, senders, receivers, self.clients, self.seed, self.t
             )
+            relayed = self._alone("up", senders, sent) + self._alone("down", receivers, sent)
+            if self.waits is None:
+                self.waits = np.zeros(self.clients)
+            np.add.at(self.waits, receivers, np.where(np.isfinite(straight), straight, relayed))
 
     def samples(self, sharing: Sharing) -> None:
         """Raw samples were on the air before round 0."""
@@ -57,15 +59,20 @@ class Air:
         for transfer in sharing.transfers:
             self.told[transfer.way] += sharing.bytes_of(transfer)
 
-    @cached_property
-    def base_station(self) -> Array:
-        """Bits a second between each client and the base station, this round."""
-        return self.network.server_rates(self.clients, self.seed, self.t)
+    @property
+    def spent(self) -> dict[str, float]:
+        """How long each way's transfers of known clients last."""
+        found: dict[str, float] = {
+            way: float(self._seconds(way, load).max()) for way, load in self.loads.items()
+        }
+        if self.waits is not None:
+            found["peer"] = float(self.waits.max())
+        return found
 
     @property
     def seconds(self) -> float:
-        """How long the transfers of known clients last, way after way."""
-        return sum(float(waits.max()) for waits in self.waits.values())
+        """All of them, way after way."""
+        return sum(self.spent.values())
 
     def line(self, asked: Ids, down: float, up: float) -> dict[str, Any]:
         """The fields of a log line: all seconds, and what they were spent on.
@@ -73,13 +80,13 @@ class Air:
         ``down`` and ``up`` are all bytes that were counted. Those of no client in particular (what selection took)
         are taken as spread evenly over the clients ``asked``.
         """
-        for way, counted in (("down", down), ("up", up)):
+        totals: tuple[tuple[Way, float], ...] = (("down", down), ("up", up))
+        for way, counted in totals:
             if len(asked) and (rest := counted - self.told[way]) > 0.5:
                 self._by_base_station(way, asked, rest / len(asked))
-        if self.network.round is not None:
-            spent = {"round": self.network.round}
-        else:
-            spent = {way: float(waits.max()) for way, waits in sorted(self.waits.items())}
+        spent = (
+            dict(sorted(self.spent.items())) if self.network.round is None else {"round": self.network.round}
+        )
         if self.shared:
             spent["samples"] = self.shared
         return {
@@ -87,13 +94,19 @@ class Air:
             "air": {way: round(seconds, 6) for way, seconds in spent.items()},
         }
 
-    def _by_base_station(self, way: str, clients: Ids, sent: float) -> None:
+    def _by_base_station(self, way: Way, clients: Ids, sent: float) -> None:
         if self.network.round is None and len(clients):
             self.told[way] += round(len(clients) * sent)
-            self._add(way, clients, 8 * sent / self.base_station[clients])
+            np.add.at(self.loads.setdefault(way, np.zeros(self.clients)), clients, 8 * sent)
 
-    def _add(self, way: str, clients: Ids, seconds: Array) -> None:
-        np.add.at(self.waits.setdefault(way, np.zeros(self.clients)), clients, seconds)
+    def _alone(self, way: Way, clients: Ids, sent: float) -> Array:
+        """How long ``sent`` bytes would take each of these clients, if nothing else were sent."""
+        bits = np.zeros(self.clients)
+        bits[clients] = 8 * sent
+        return self._seconds(way, bits)[clients]
+
+    def _seconds(self, way: Way, bits: Array) -> Array:
+        return self.network.server_seconds(bits, self.clients, self.seed, self.t, way)
 
 
 def air_of(federation: Federation, seed: int, t: int) -> Air | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+from scipy.special import hyperu
 
 from unskew.data.dataset import Array
 from unskew.errors import InputError
@@ -16,6 +17,8 @@ from unskew.network.closeness import given_closeness, mirrored, random_closeness
 from unskew.network.matrix import read_matrix
 from unskew.seeds import generator
 from unskew.types import Ids
+
+Way = Literal["down", "up"]
 
 FAINTEST = 1e-12  # a fade of exactly 0 would take for ever
 
@@ -26,6 +29,15 @@ def rate(
     """Bits a second over a link of this gain: B log2(1 + P h / (I + B N0)) (DACA, eq. 9)."""
     sinr = power * np.asarray(gain, np.float64) / (interference + bandwidth * noise)
     return np.asarray(bandwidth * np.log1p(sinr) / math.log(2))
+
+
+def mean_rate(
+    gain: Array | float, bandwidth: float, power: float, noise: float, interference: float = 0.0
+) -> Array:
+    """Eq. 9 averaged over Rayleigh fades of mean 1: B e^(1/s) E1(1/s) / ln 2, where s is P h / (I + B N0)."""
+    sinr = power * np.asarray(gain, np.float64) / (interference + bandwidth * noise)
+    mean = hyperu(1, 1, 1 / np.where(sinr > 0, sinr, 1))  # U(1, 1, x) is e^x E1(x)
+    return np.asarray(np.where(sinr > 0, bandwidth * mean / math.log(2), 0.0))
 
 
 def multicast_delay(bits: float, rates: Array) -> float:
@@ -45,6 +57,9 @@ class Wireless:
     power, noise: P in watts and N0 in watts a hertz, instead of snr.
     interference: I, in watts; with snr, in multiples of the noise B N0.
     fading: ``rayleigh`` multiplies every mean gain by an exponential draw of mean 1, anew each round; ``flat`` by 1.
+    coherence: seconds that a fade lasts. What a round sends has the drawn fade for so long, and the mean rate over all
+    fades after that. Samples shared before round 0 have one fade for all of them, since clusters are formed by it (eq.
+    10).
     radius: places clients evenly over a disc of so many metres around the base station; the mean gain then falls
     with the distance to the power -exponent. The snr holds at the distance of the radius; with power, gain at one metre
     is -loss decibels. Without it all mean gains are 1.
@@ -62,6 +77,7 @@ class Wireless:
     noise: float | None = None
     interference: float = 0.0
     fading: Literal["rayleigh", "flat"] = "rayleigh"
+    coherence: float = 0.1
     radius: float | None = None
     exponent: float = 3.0
     loss: float = 30.0
@@ -76,7 +92,7 @@ class Wireless:
             raise InputError("wireless takes snr, or power and noise; keep one")
         if self.snr is not None and not -200 <= self.snr <= 200:
             raise InputError(f"snr of wireless is in decibels, from -200 to 200, not {self.snr:g}")
-        for name in ("bandwidth", "power", "noise", "radius", "exponent", "round"):
+        for name in ("bandwidth", "power", "noise", "coherence", "radius", "exponent", "round"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InputError(f"{name} of wireless must be above 0, not {value:g}")
@@ -129,28 +145,66 @@ class Wireless:
         np.fill_diagonal(made, 0.0)
         return made
 
-    def server_rates(self, clients: int, seed: int, when: int | str = "sharing") -> Array:
-        """Bits a second between each client and the base station, the same both ways."""
-        mean = self._mean_gains(np.arange(clients), np.full(clients, clients), clients, seed)
-        fade = np.ones(clients)
-        if self.fading == "rayleigh":
-            fade = generator(seed, "network", "base station", when).exponential(size=clients)
-        return self._rate(mean * np.maximum(fade, FAINTEST))
+    def server_rates(self, clients: int, seed: int, when: int | str = "sharing", way: Way = "up") -> Array:
+        """Bits a second between each client and the base station; only gains that are given differ by the way."""
+        every = np.arange(clients)
+        return self._rate(
+            self._to_server(every, clients, seed, way) * self._server_fades(clients, seed, when)
+        )
 
-    def link_rates(self, senders: Ids, receivers: Ids, clients: int, seed: int, when: int | str) -> Array:
-        """Bits a second over some links between clients, without drawing all the others."""
-        mean = self._mean_gains(senders, receivers, clients, seed)
+    def server_seconds(self, bits: Array, clients: int, seed: int, when: int, way: Way) -> Array:
+        """How long so many bits take between each client and the base station; none take no time."""
+        found = np.zeros(clients)
+        busy = np.flatnonzero(bits)
+        gain = self._to_server(busy, clients, seed, way)
+        found[busy] = self._seconds(bits[busy], gain, self._server_fades(clients, seed, when)[busy])
+        return found
+
+    def link_seconds(
+        self, bits: float, senders: Ids, receivers: Ids, clients: int, seed: int, when: int
+    ) -> Array:
+        """How long so many bits take over each of these links between clients; inf where the gain is 0."""
         fade = np.ones(len(senders))
-        if self.fading == "rayleigh":
+        if self.fading == "rayleigh":  # link by link, without drawing all the others
             for at, (i, j) in enumerate(np.sort([senders, receivers], axis=0).T.tolist()):
                 fade[at] = generator(seed, "network", "link", when, i, j).exponential()
-        return self._rate(mean * np.maximum(fade, FAINTEST))
+        mean = self._mean_gains(senders, receivers, clients, seed)
+        return self._seconds(np.full(len(senders), float(bits)), mean, np.maximum(fade, FAINTEST))
+
+    def _to_server(self, who: Ids, clients: int, seed: int, way: Way) -> Array:
+        base = np.full(len(who), clients)
+        sender, receiver = (who, base) if way == "up" else (base, who)
+        return self._mean_gains(sender, receiver, clients, seed)
+
+    def _server_fades(self, clients: int, seed: int, when: int | str) -> Array:
+        if self.fading == "flat":
+            return np.ones(clients)
+        drawn = generator(seed, "network", "base station", when).exponential(size=clients)
+        return np.asarray(np.maximum(drawn, FAINTEST))
+
+    def _seconds(self, bits: Array, gain: Array, fade: Array) -> Array:
+        """The drawn fade while it lasts, and the mean over fades from then on.
+
+        One fade held for ever would make a round as long as its faintest link: the mean of 1 / rate is infinite.
+        """
+        with np.errstate(divide="ignore"):
+            now = self._rate(gain * fade)
+            if self.fading == "flat":
+                return np.asarray(bits / now)
+            first = now * self.coherence
+            later = self.coherence + (bits - first) / mean_rate(gain, *self._terms)
+            return np.where(bits <= first, bits / now, later)
 
     def _rate(self, gain: Array) -> Array:
+        return rate(gain, *self._terms)
+
+    @property
+    def _terms(self) -> tuple[float, float, float, float]:
+        """B, P, N0 and I; with an snr, in multiples of the noise: B N0 = 1."""
         if self.power is not None and self.noise is not None:
-            return rate(gain, self.bandwidth, self.power, self.noise, self.interference)
+            return self.bandwidth, self.power, self.noise, self.interference
         power = 10 ** ((10.0 if self.snr is None else self.snr) / 10)
-        return rate(gain, self.bandwidth, power, 1 / self.bandwidth, self.interference)  # B N0 = 1
+        return self.bandwidth, power, 1 / self.bandwidth, self.interference
 
     def _with_base_station(self, table: Array, clients: int) -> None:
         if len(table) == clients:
@@ -163,7 +217,7 @@ class Wireless:
         """Mean gains of links, broadcast; number ``clients`` is the base station."""
         if self.gains is not None:
             table = read_matrix(self.gains, "gains", clients, clients + 1)
-            if np.any(receivers == clients):
+            if np.any(receivers == clients) or np.any(senders == clients):
                 self._with_base_station(table, clients)
             return np.asarray(table[senders, receivers])
         shape = np.broadcast_shapes(senders.shape, receivers.shape)

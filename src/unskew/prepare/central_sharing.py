@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +10,12 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
 from unskew.data.sharing import told
 from unskew.errors import InputError
+from unskew.network import Wireless
 from unskew.parts import Depends, Prepare
 from unskew.prepare.central import RAW, handed_round
 from unskew.seeds import generator
@@ -28,6 +31,8 @@ class CentralSharing(Prepare):
     a set of its own; here it comes from the clients.
 
     beta: the size of the shared set, as a share of all clients' samples (Zhao et al.); 0.01 of MNIST is 600 samples.
+    v_th: the slowest link to the base station that counts, in bits a second; clients behind slower ones neither give
+    nor get. DACA has such a threshold, and this baseline none: without it all wait for the worst of all links.
     weigh: what an update weighs by: the client's ``own`` samples (DACA's eq. 8), or all that it ``held`` then.
     budget: what a local epoch passes over: all samples ``held``, or as many as the client's ``own``.
     """
@@ -38,12 +43,17 @@ class CentralSharing(Prepare):
     neutral: ClassVar[str | None] = "central_sharing(0)"
 
     beta: float = 0.01
+    v_th: float = 0.0
     weigh: Literal["own", "held"] = "own"
     budget: Literal["held", "own"] = "held"
 
     def __post_init__(self) -> None:
         if not 0 <= self.beta <= 1:
             raise InputError(f"beta of central_sharing is a share of the data from 0 to 1, not {self.beta:g}")
+        if not (math.isfinite(self.v_th) and self.v_th >= 0):
+            raise InputError(
+                f"v_th of central_sharing is a rate of at least 0 bits a second, not {self.v_th:g}"
+            )
 
     @property
     def sends(self) -> str:
@@ -62,12 +72,28 @@ class CentralSharing(Prepare):
             )
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
+        reached = self._reached(federation, seed)
         give = shares(
-            self.wanted(federation),
-            federation.sizes.astype(np.float64),
+            min(self.wanted(federation), int(federation.sizes[reached].sum())),
+            np.where(reached, federation.sizes, 0).astype(np.float64),
             generator(seed, self.name, "who gives how many"),
         )
-        return handed_round(federation, self.name, give, seed, self.weigh, self.budget)
+        return handed_round(federation, self.name, give, seed, self.weigh, self.budget, reached)
+
+    def _reached(self, federation: Federation, seed: int) -> Array:
+        """Whose links to the base station are fast enough, both ways."""
+        if not self.v_th:
+            return np.ones(federation.clients, bool)
+        network, clients = federation.network or Wireless(), federation.clients
+        up, down = (network.server_rates(clients, seed, way=way) for way in ("up", "down"))
+        reached = np.minimum(up, down) >= self.v_th
+        if out := int((~reached).sum()):
+            warnings.warn(
+                f"v_th of central_sharing leaves out {out} of {clients} clients, whose links to the base station are "
+                "slower" + ("" if reached.any() else "; nothing is shared at all: write a smaller v_th"),
+                stacklevel=2,
+            )
+        return np.asarray(reached)
 
     def notes(self, federation: Federation) -> Mapping[str, Any]:
         return told(federation, self.name)

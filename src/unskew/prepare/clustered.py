@@ -47,7 +47,7 @@ class Clusters:
     head: Ids  # [K]
     volume: Ids  # [K] n_m^s, how many samples a head sends; 0 for the others
     delay: Array  # [K] seconds that takes
-    links: Array  # [K] how many links within the thresholds
+    links: Array  # [K] how many others it is linked to within the thresholds
 
     @property
     def heads(self) -> Ids:
@@ -58,6 +58,12 @@ class Clusters:
     def isolated(self) -> Ids:
         """Whom the thresholds leave without a single link."""
         return np.flatnonzero(self.links == 0)
+
+    @property
+    def empty_handed(self) -> Ids:
+        """Members whose head sends nothing: some link of the cluster carries not one sample in time."""
+        member = (self.head >= 0) & (self.head != np.arange(len(self.head)))
+        return np.flatnonzero(member & (self.volume[self.head] == 0))
 
     def members(self, head: int) -> Ids:
         return np.flatnonzero((self.head == head) & (np.arange(len(self.head)) != head))
@@ -187,7 +193,7 @@ class Clustered(Prepare):
             in_time = np.minimum(in_time, self.volume)
         scene = Scene(counts, closeness, rates, linked, in_time)
         heads = heads_of(linked, self.rank(scene))
-        links = np.asarray(linked.sum(1) + linked.sum(0))
+        links = np.asarray((linked | linked.T).sum(1))
         head = joined(linked, heads, self.affinity(scene, heads))
         head[links == 0] = ALONE
         volume = volumes(head, in_time)
@@ -207,10 +213,18 @@ class Clustered(Prepare):
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
         clusters = self.plan(federation, seed)
+        nothing = "" if len(clusters.heads) else "; nothing is shared at all"
         if len(alone := clusters.isolated):
             warnings.warn(
                 f"the thresholds of {self.name} leave {len(alone)} of {federation.clients} clients without a link, and "
-                "so without sharing" + ("" if len(clusters.heads) else "; nothing is shared at all"),
+                f"so without sharing{nothing}",
+                stacklevel=2,
+            )
+        if len(empty := clusters.empty_handed):
+            warnings.warn(
+                f"{len(empty)} of {federation.clients} clients get nothing by {self.name}, since the slowest link of "
+                f"their cluster carries not one sample in T_th = {self.T_th:g} s{nothing}: write a larger T_th, or no "
+                "v_th",
                 stacklevel=2,
             )
         transfers = []
@@ -238,6 +252,7 @@ class Clustered(Prepare):
             "clusters": len(clusters.heads),
             "members": int(sum(len(clusters.members(m)) for m in clusters.heads.tolist())),
             "isolated": clusters.isolated.tolist(),
+            **({"empty_handed": empty.tolist()} if len(empty := clusters.empty_handed) else {}),
             "shared_samples": int(after.sum() - before.sum()),
             "delay_s": round(clusters.seconds, 6),
             "emd_before": system_emds(before, before)[0],
