@@ -1,8 +1,8 @@
 """Which samples a client trains on in which step: a function of the seed, the round and the client alone.
 
-A client's budget is counted in steps. An epoch of the budget is as many steps as one pass over ``budget``
-samples takes; the batches themselves come from one shuffled pass after the other over the data the client
-holds. The two sizes differ where data was added (augmentation, sharing) or pooled and compute must stay equal.
+A client's budget is counted in steps. An epoch of the budget is the batches of one pass over ``budget`` samples, as
+many and as large; what fills them comes from one shuffled pass after the other over the data the client holds.
+The two sizes differ where data was added (augmentation, sharing) or pooled and compute must stay equal.
 A leg that spends a share of the budget takes a range of these steps, so two halves are exactly one whole.
 """
 
@@ -89,12 +89,13 @@ def plan(
     else:
         whole = math.ceil((local.epochs or 0.0) * batches_in(budget, asked, local.last) - 1e-9)
     first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))
+    if budget < held and not pooled:
+        return _topped_up(held, budget, local.last, (seed, t, client), range(first, stop), whole, asked)
     per_pass = batches_in(held, size, local.last)
     shown = (
         held if local.last == "keep" else per_pass * size
     )  # in one pass, by wrapping around or leaving some out
-    numbers = range(first // per_pass, math.ceil(stop / per_pass))
-    passes = [borrowed(seed, "batches", t, client, number).permutation(held) for number in numbers]
+    passes = _passes(held, (seed, t, client), range(first // per_pass, math.ceil(stop / per_pass)))
     if shown > held:
         passes = [np.concatenate([shuffled, shuffled[: shown - held]]) for shuffled in passes]
     elif shown < held:
@@ -104,6 +105,28 @@ def plan(
     ends = (number - first // per_pass) * shown + place * size
     order = np.concatenate(passes)[ends[0] : ends[-1]] if passes else np.zeros(0, np.int64)
     return Plan(order, ends - ends[0], first, whole, asked)
+
+
+def _topped_up(
+    held: int, budget: int, last: str, whose: tuple[int, int, int], steps: range, whole: int, asked: int
+) -> Plan:
+    """Steps as large as those of a client that holds ``budget``, filled from all ``held``, pass after pass."""
+    size = max(1, min(asked, budget))
+    per_epoch = batches_in(budget, size, last)
+    shown = budget if last == "keep" else per_epoch * size
+    number, place = np.divmod(np.arange(steps.start, steps.stop + 1), per_epoch)
+    ends = number * shown + place * size
+    begun = int(ends[0]) // held
+    passes = _passes(held, whose, range(begun, math.ceil(int(ends[-1]) / held)))
+    order = np.concatenate(passes) if passes else np.zeros(0, np.int64)
+    order = order[ends[0] - begun * held : ends[-1] - begun * held]
+    return Plan(order, ends - ends[0], steps.start, whole, asked)
+
+
+def _passes(held: int, whose: tuple[int, int, int], numbers: range) -> list[Ids]:
+    """These of a client's shuffled passes over all that it holds."""
+    seed, t, client = whose
+    return [borrowed(seed, "batches", t, client, number).permutation(held) for number in numbers]
 
 
 def subset(labels: Ids, per_class: Ids, *, seed: int, t: int, client: int) -> Ids:

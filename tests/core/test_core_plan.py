@@ -84,6 +84,44 @@ def test_the_budget_counts_epochs_of_its_own_size() -> None:
     assert sizes(planned(10, Local(batch=2), budget=6)) == [2, 2, 2]
 
 
+@pytest.mark.parametrize(("last", "expected"), [("keep", [4, 2]), ("drop", [4]), ("wrap", [4, 4])])
+def test_batches_are_as_large_as_those_of_the_budget(last: str, expected: list[int]) -> None:
+    """Six of its own in batches of four are 4 and 2, whatever it was given: else scarce clients would compute more."""
+    work = planned(30, Local(batch=4, last=last, epochs=2), budget=6)
+    assert sizes(work) == 2 * expected
+    assert len(set(work.order.tolist())) == work.samples
+
+
+def test_what_was_given_is_seen_pass_by_pass() -> None:
+    """Ten samples, a budget of 6: five epochs are 30 samples, which are three passes over all ten."""
+    work = planned(10, Local(batch=4, epochs=5), budget=6)
+    assert [sorted(work.order[i : i + 10].tolist()) for i in (0, 10, 20)] == [list(range(10))] * 3
+
+
+@given(
+    held=st.integers(1, 40),
+    budget=st.integers(1, 40),
+    batch=st.integers(1, 12),
+    epochs=st.floats(0.1, 4),
+    cut=st.floats(0, 1),
+    last=st.sampled_from(["keep", "drop", "wrap"]),
+)
+@settings(max_examples=60, deadline=None)
+def test_more_data_takes_no_more_compute_and_two_legs_are_one(
+    held: int, budget: int, batch: int, epochs: float, cut: float, last: str
+) -> None:
+    """A client that was given samples does the steps of one that was not, of the same sizes, however it is cut."""
+    local, held = Local(epochs=epochs, batch=batch, last=last), held + budget
+    whole = planned(held, local, budget=budget)
+    assert sizes(whole) == sizes(planned(budget, local))
+    halves = [
+        planned(held, local, budget=budget, share=cut),
+        planned(held, local, budget=budget, done=cut, share=1 - cut),
+    ]
+    assert np.array_equal(np.concatenate([h.order for h in halves]), whole.order)
+    assert [n for h in halves for n in sizes(h)] == sizes(whole)
+
+
 @given(
     held=st.integers(1, 40),
     batch=st.integers(1, 12),
