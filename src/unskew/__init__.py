@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unskew.data import from_arrays as from_arrays
     from unskew.data.load import load as load
     from unskew.data.partition import partition as partition
+    from unskew.distance_correlation import distance_correlation as distance_correlation
     from unskew.errors import InputError as InputError
     from unskew.method import Method as Method
     from unskew.run import Run as Run
@@ -30,6 +31,7 @@ _PUBLIC = {
     "check_part": "checks",
     "Dataset": "data",
     "Federation": "data",
+    "distance_correlation": "distance_correlation",
     "from_arrays": "data",
     "load": "data.load",
     "partition": "data.partition",

@@ -24,9 +24,6 @@ from unskew.types import Tree, nbytes
 if TYPE_CHECKING:
     from unskew.engines.engine import Job
 
-AT_ONCE = 500
-"""Samples in one forward pass; fixed, so that nothing but the model and the samples decides an answer."""
-
 
 @dataclass
 class Asked:
@@ -49,13 +46,18 @@ class Asked:
         return self.pool.take(at)[0].to(self.device)
 
     def embed(self, layer: str | None = None, index: Tensor | None = None) -> Tensor:
-        """The model's activations at a layer, or its penultimate feature, in evaluation mode."""
+        """The model's activations at a layer, or its penultimate feature, in evaluation mode.
+
+        A net that judges by statistics of the samples at hand takes those of all that the client holds.
+        """
         upto = self.net.training.last_layer if layer is None else layer
-        at = torch.arange(len(self.places)) if index is None else index.cpu()
+        at = torch.arange(len(self.places)) if index is None or self.net.by_batch else index.cpu()
+        # an empty client goes through once, so that its answer has the shape of the others'
+        blocks = [torch.from_numpy(block) for block in self.net.blocks(len(at))]
         with torch.no_grad():
-            # an empty client goes through once, so that its answer has the shape of the others'
-            blocks = [at[start : start + AT_ONCE] for start in range(0, max(1, len(at)), AT_ONCE)]
-            return torch.cat([self.net.judge(self.model, self.samples(b), upto=upto) for b in blocks])
+            found = torch.cat([self.net.judge(self.model, self.samples(at[b]), upto=upto) for b in blocks])
+        found = found[torch.argsort(torch.cat(blocks)).to(found.device)]
+        return found[index.to(found.device)] if index is not None and self.net.by_batch else found
 
 
 Question = Callable[[Asked], Tree]

@@ -33,6 +33,7 @@ class Costs:
 
     model: int
     air: Air | None = None
+    needs_global: bool = False  # whether the round's clients need the model that it began with
     down: Counter[str] = field(default_factory=Counter)
     up: Counter[str] = field(default_factory=Counter)
     peer: Counter[str] = field(default_factory=Counter)
@@ -95,7 +96,7 @@ class Costs:
                 self._sent_down(leg.clients[handed], self.model, {})
             # whoever was not asked before lacks what parts share, and the global model that they measure drift by
             strangers = np.array(sorted(set(leg.clients.tolist()) - self.asked), np.int64)
-            self._sent_down(strangers, self.model * bool(shared), shared)
+            self._sent_down(strangers, self.model * self.needs_global, shared)
         self.asked.update(leg.clients.tolist())
         self.trained_only.difference_update(leg.clients.tolist())
 

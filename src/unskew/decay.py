@@ -1,4 +1,4 @@
-"""How the learning rate falls over rounds: ``constant``, ``exponential(0.98, floor=1e-5)``, ..."""
+"""How the learning rate falls over rounds: ``constant``, ``exponential(0.98, floor=0.01)``, ..."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.asking import Ask
 from unskew.costs import Costs
-from unskew.engines.engine import Job
+from unskew.engines.engine import Job, judged_apart
 from unskew.network import air_of
 from unskew.types import Tree
 
@@ -53,15 +53,11 @@ def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
         "per_class_accuracy": [float(c / n) if n else None for c, n in zip(correct, count, strict=True)],
     }
     if clients:
-        places = np.unique(job.federation.indices)
-        guess, _ = job.engine.evaluate(job, model, dataset, places)
-        hit = np.zeros(len(dataset))
-        hit[places] = guess.numpy() == dataset.y[places]
-        sizes = job.federation.sizes
-        owner = np.repeat(np.arange(job.federation.clients), sizes)
-        per_client = np.bincount(owner, weights=hit[job.federation.indices], minlength=len(sizes))
-        held = sizes > 0
-        shares = per_client[held] / sizes[held]
+        own = job.dealt or job.federation  # a client's own: not what it was sent or made
+        held = np.flatnonzero(own.sizes)
+        hits, _ = judged_apart(job, model, dataset, [own.samples(int(k)) for k in held])
+        owner = np.repeat(np.arange(len(held)), own.sizes[held])
+        shares = np.bincount(owner, weights=hits) / own.sizes[held]
         found["mean_client_accuracy"] = float(shares.mean())
         found["worst_client_accuracy"] = float(shares.min())
     return found

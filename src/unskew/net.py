@@ -6,18 +6,25 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from unskew.data.dataset import Array
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
 from unskew.models.patches import can_be_patched, patch
 from unskew.models.split import SplitModel
+from unskew.seeds import generator
 from unskew.types import Tree, nbytes
 
 ANOTHER = 0x2545F491 << 32
 """What the seed of a second pass differs by: in the half that keys the masks."""
+
+
+JUDGED_AT_ONCE = 500
+"""Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
 
 
 class Net:
@@ -49,6 +56,7 @@ class Net:
         self._tried_last: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
         self.half = False
+        self.by_batch = False  # whether it judges by the statistics of the samples at hand
         self.wide: frozenset[str] = frozenset()
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
@@ -73,6 +81,20 @@ class Net:
         """Logits (or what lies between two layers) in evaluation mode: no masks, statistics untouched."""
         held = {k: v for k, v in model.items() if k in self.own or k in self.buffers}
         return functional_call(self.judging, held, (x,), {"since": since, "upto": upto})  # type: ignore[no-any-return]
+
+    def blocks(self, count: int) -> list[Array]:
+        """Which of ``count`` samples are judged in one pass.
+
+        Where a sample is judged by the statistics of its block, blocks are of one size and drawn by chance, always the
+        same: a test set sorted by class would otherwise be judged class by class.
+        """
+        number = max(1, -(-count // JUDGED_AT_ONCE))
+        if not self.by_batch or number == 1:
+            return [
+                np.arange(i * JUDGED_AT_ONCE, min(count, (i + 1) * JUDGED_AT_ONCE)) for i in range(number)
+            ]
+        mixed: list[Array] = np.array_split(generator(0, "judged together", count).permutation(count), number)
+        return mixed
 
     def bound(self, buffers: Tree, seed: Tensor | None = None, weight: Tensor | None = None) -> Net:
         """This net for one step: training updates ``buffers`` in place."""
@@ -211,6 +233,7 @@ class Net:
     def by_batch_statistics(self) -> Net:
         """This net, judging with the statistics of the batch at hand, for models that have none of their own."""
         here = copy.copy(self)
+        here.by_batch = bool(self.buffers)
         here.judging = copy.deepcopy(self.judging)
         for module in here.judging.modules():
             if isinstance(module, BatchNorm):

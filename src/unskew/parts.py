@@ -295,6 +295,8 @@ class Objective(Part):
 
     slot: ClassVar[str] = "objective"
     wants_features: ClassVar[bool] = False
+    needs_global: ClassVar[bool] = True  # whether clients need the model the round began with, beside theirs
+    asks_global: ClassVar[bool] = False  # whether they ask it for answers: net.judge(step.anchor, x)
 
     @property
     def needs_models(self) -> bool:

@@ -36,7 +36,11 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         federation, server[part.name] = part.each(t, before, server[part.name], seed)
         prepared.append((part, before, federation))
     shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
-    costs = Costs(job.net.travelling_bytes(state.params, job.batch_norm), air_of(federation, seed, t))
+    costs = Costs(
+        job.net.travelling_bytes(state.params, job.batch_norm),
+        air_of(federation, seed, t),
+        any(o.needs_global for o in method.objective) or any(part.probes for part in method.parts),
+    )
     costs.exchanges(method.parts, server, federation.clients)
     if t == 0:
         costs.began(job, federation)

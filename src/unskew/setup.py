@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,12 @@ def prepare(
         )
     )
     for part in method.objective:
+        if part.asks_global and spec.batch_norm == "drop" and net.buffers:
+            warnings.warn(
+                f"{part.name} asks the global model for answers, and with batch_norm = drop that gives them by the "
+                "statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
+                stacklevel=2,
+            )
         if part.wants_features:
             _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
         net.grow(part.extra(net, dataset.shape, spec.seed))
@@ -103,6 +110,7 @@ def prepare(
         batch_norm=spec.batch_norm,
         dtype=dtype,
         device=str(device),
+        dealt=federation,
     )
     net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}

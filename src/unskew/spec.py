@@ -63,9 +63,13 @@ class Spec:
         "constant", "Learning rate over rounds: constant, exponential(0.98), linear(), step(50)."
     )
     clip: float | None = _setting(None, "Largest norm of a step's gradient.")
-    last: Literal["keep", "drop", "wrap"] = _setting("keep", "The last, partial batch: keep, drop or wrap.")
+    last: Literal["keep", "drop", "wrap"] = _setting(
+        "keep", "The last, partial batch: keep, drop or wrap. A client smaller than a batch has it as it is."
+    )
     batch_norm: Literal["average", "local", "drop"] = _setting(
-        "average", "Batch-norm statistics: average them, keep them local, or drop them."
+        "average",
+        "Batch-norm statistics: average them, keep them local, or drop them; a model without any is judged by those of "
+        "the samples at hand.",
     )
     network: str | None = _setting(
         None, "How clients are linked, such as wireless(snr=10): counts seconds on the air."

@@ -135,3 +135,13 @@ def test_bad_input_is_one_sentence(text, sentence):
     with pytest.raises(InputError) as told:
         Method.parse(text)
     assert str(told.value) == sentence
+
+
+def test_gradients_that_cancel_make_no_step():
+    """(3, -3) and (-1, 1): each loses all of itself against the other, and 0 x |mean| / 0 is no direction.
+
+    In float32 what is left is rounding, and scaling it up to the mean's length would step into noise.
+    """
+    for a, b in ((3.0, 1.0), (0.1, 0.7)):
+        w, _ = step(FedFV(alpha=0, tau=0), landed([[a, -a], [-b, b]], [0.1, 0.2]))
+        assert w == [0.0, 0.0]

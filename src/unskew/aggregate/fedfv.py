@@ -14,6 +14,9 @@ from unskew.net import Net
 from unskew.parts import Aggregate
 from unskew.types import Tree, Update, join, moved_by, rows, weighted_sum
 
+NOISE = 1e-12
+"""The share of a squared length that rounding leaves of float32 gradients that cancel."""
+
 
 @dataclass(frozen=True)
 class FedFV(Aggregate):
@@ -105,8 +108,10 @@ class FedFV(Aggregate):
         plain[:here] = 1 / here
         if torch.equal(mean, plain):
             return None
-        length = (mean @ products @ mean).clamp_min(torch.finfo(torch.float64).tiny)
-        return mean * torch.sqrt((plain @ products @ plain) / length)
+        length, usual = mean @ products @ mean, plain @ products @ plain
+        if length <= NOISE * usual:  # gradients that cancel: what is left points nowhere
+            return torch.zeros(total, dtype=torch.float64)
+        return mean * torch.sqrt(usual / length)
 
 
 def _products(gradients: Tree) -> Tensor:

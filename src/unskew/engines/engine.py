@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -37,6 +37,7 @@ class Job:
     batch_norm: str = "average"
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
+    dealt: Federation | None = None  # before that preparation, where it is known
 
     @property
     def judging_net(self) -> Net:
@@ -76,18 +77,29 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+def judged_apart(job: Job, model: Tree, dataset: Dataset, places: Sequence[Array]) -> tuple[Array, Array]:
+    """Whether the model is right about each client's samples, and its losses, client after client.
+
+    All at once, unless clients' samples are judged by their own statistics.
+    """
+    apart = job.batch_norm != "average" and job.net.buffers
+    lists = list(places) if apart else [np.concatenate([np.zeros(0, np.int64), *places])]
+    found = [job.engine.evaluate(job, model, dataset, at) for at in lists]
+    guess, loss = (
+        np.concatenate([np.zeros(0), *(f.numpy() for f in each)]) for each in zip(*found, strict=True)
+    )
+    return (guess == dataset.y[np.concatenate(lists)]).astype(np.float64), loss.astype(np.float64)
+
+
 def probed(job: Job, model: Tree, update: Update, federation: Federation) -> Update:
     """The update with what its method's parts asked to have measured of ``model`` on each client's own data."""
     wanted = {name for part in job.method.parts for name in part.probes}
     if not wanted:
         return update
     places = [federation.samples(int(c)) for c in update.clients]
-    flat, owner = np.concatenate(places), np.repeat(np.arange(len(places)), [len(p) for p in places])
-    guess, loss = job.engine.evaluate(job, model, federation.dataset, flat)
+    owner = np.repeat(np.arange(len(places)), [len(p) for p in places])
+    right, loss = judged_apart(job, model, federation.dataset, places)
     sizes = np.maximum(1, np.bincount(owner, minlength=len(places)))
-    values = {
-        "loss": loss.double().numpy(),
-        "accuracy": (guess.numpy() == federation.dataset.y[flat]).astype(np.float64),
-    }
+    values = {"loss": loss, "accuracy": right}
     means = {n: np.bincount(owner, weights=values[n], minlength=len(places)) / sizes for n in sorted(wanted)}
     return replace(update, probes={n: torch.from_numpy(v) for n, v in means.items()})

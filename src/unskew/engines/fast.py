@@ -20,7 +20,7 @@ from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered, weighed
-from unskew.engines.site import JUDGED_AT_ONCE, Site, tensor_of
+from unskew.engines.site import Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.store import ClientStore
@@ -124,10 +124,11 @@ class FastCPU:
         board.write(0, model, False)
         count = len(dataset.y_test) if places is None else len(places)
         wanted = np.arange(count) if places is None else np.asarray(places)
-        cuts = range(0, max(1, count), JUDGED_AT_ONCE)
-        work = [Judgement(wanted[i : i + JUDGED_AT_ONCE], places is None) for i in cuts]
-        guesses, losses = zip(*self._map(work), strict=True)
-        return torch.from_numpy(np.concatenate(guesses)), torch.from_numpy(np.concatenate(losses))
+        blocks = job.judging_net.blocks(count)
+        found = self._map([Judgement(wanted[block], places is None) for block in blocks])
+        guesses, losses = (torch.from_numpy(np.concatenate(each)) for each in zip(*found, strict=True))
+        order = torch.from_numpy(np.argsort(np.concatenate(blocks)))
+        return guesses[order], losses[order]
 
     def close(self) -> None:
         if self.crew is not None:
@@ -136,7 +137,7 @@ class FastCPU:
 
     def _brief(self, job: Job, federation: Federation | None, dataset: Dataset | None = None) -> None:
         """Tell the workers what they do not know yet: the job, the samples, who holds which."""
-        bare = replace(job, federation=None, engine=None)  # type: ignore[arg-type]
+        bare = replace(job, federation=None, dealt=None, engine=None)  # type: ignore[arg-type]
         if self.told.get("job") is not job:
             self.told["job"] = job
             self._tell("job", bare)

@@ -22,9 +22,6 @@ from unskew.engines.stacked import train_stacked
 from unskew.net import Net
 from unskew.types import Tree
 
-JUDGED_AT_ONCE = 500
-"""Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
-
 
 def tensor_of(array: Array) -> Tensor:
     """An array as a tensor over the same memory; it is only ever read, so read-only memory is no danger."""
@@ -81,11 +78,11 @@ class Site:
         at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places)).to(
             self.device
         )
-        guesses, losses = [torch.zeros(0, dtype=torch.int64)], [torch.zeros(0, dtype=self.dtype)]
+        guesses, losses = torch.zeros(len(at), dtype=torch.int64), torch.zeros(len(at), dtype=self.dtype)
         with torch.inference_mode():
-            for start in range(0, len(at), JUDGED_AT_ONCE):
-                x, y = pool.take(at[start : start + JUDGED_AT_ONCE])
+            for block in net.blocks(len(at)) if len(at) else ():
+                x, y = pool.take(at[torch.from_numpy(block).to(self.device)])
                 logits = net.judge(model, x)
-                guesses.append(logits.argmax(1).cpu())
-                losses.append(torch.nn.functional.cross_entropy(logits, y, reduction="none").cpu())
-        return torch.cat(guesses), torch.cat(losses)
+                guesses[block] = logits.argmax(1).cpu()
+                losses[block] = torch.nn.functional.cross_entropy(logits, y, reduction="none").cpu()
+        return guesses, losses

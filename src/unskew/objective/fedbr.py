@@ -49,6 +49,7 @@ class FedBR(Objective):
     """
 
     name: ClassVar[str] = "fedbr"
+    asks_global: ClassVar[bool] = True
     paper: ClassVar[str] = "Guo et al., ICML 2023"
     neutral: ClassVar[str | None] = "fedbr(mu=0, lam=0)"
     example: ClassVar[str | None] = "fedbr(group=2)"

@@ -29,6 +29,7 @@ class FedDecorr(Objective):
     """
 
     name: ClassVar[str] = "feddecorr"
+    needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "Shi et al., ICLR 2023"
     neutral: ClassVar[str | None] = "feddecorr(beta=0)"
     wants_features: ClassVar[bool] = True

@@ -49,6 +49,7 @@ class FedGen(Objective):
     """
 
     name: ClassVar[str] = "fedgen"
+    needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "Zhu et al., ICML 2021"
     neutral: ClassVar[str | None] = "fedgen(weight=0)"
     example: ClassVar[str | None] = "fedgen(start=1, steps=3, batch=8)"

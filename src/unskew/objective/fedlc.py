@@ -32,6 +32,7 @@ class FedLC(Objective):
     """
 
     name: ClassVar[str] = "fedlc"
+    needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "Zhang et al., ICML 2022"
     neutral: ClassVar[str | None] = "fedlc(tau=0)"
 

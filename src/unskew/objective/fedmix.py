@@ -44,6 +44,7 @@ class FedMix(Objective):
     """
 
     name: ClassVar[str] = "fedmix"
+    needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "Yoon et al., ICLR 2021"
     neutral: ClassVar[str | None] = "fedmix(mix=0)"
     example: ClassVar[str | None] = "fedmix(group=2)"

@@ -30,6 +30,7 @@ class FedNTD(Objective):
     """
 
     name: ClassVar[str] = "fedntd"
+    asks_global: ClassVar[bool] = True
     paper: ClassVar[str] = "Lee et al., NeurIPS 2022"
     neutral: ClassVar[str | None] = "fedntd(beta=0)"
 

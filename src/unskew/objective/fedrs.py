@@ -26,6 +26,7 @@ class FedRS(Objective):
     """
 
     name: ClassVar[str] = "fedrs"
+    needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "Li and Zhan, KDD 2021"
     neutral: ClassVar[str | None] = "fedrs(alpha=1)"
 

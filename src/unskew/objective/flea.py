@@ -72,6 +72,7 @@ class FLea(Objective):
     """
 
     name: ClassVar[str] = "flea"
+    asks_global: ClassVar[bool] = True
     paper: ClassVar[str] = "Xia et al., KDD 2024"
     neutral: ClassVar[str | None] = "flea(last, share=0, distil=0, decor=0)"
     example: ClassVar[str | None] = "flea(last, share=0.5)"

@@ -32,6 +32,7 @@ class MOON(Objective):
     """
 
     name: ClassVar[str] = "moon"
+    asks_global: ClassVar[bool] = True
     paper: ClassVar[str] = "Li et al., CVPR 2021"
     neutral: ClassVar[str | None] = "moon(mu=0)"
     wants_features: ClassVar[bool] = True

@@ -1,0 +1,136 @@
+"""What a model is judged by: statistics of the samples at hand where clients keep theirs, and clients' own data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from by_hand import update
+from unskew.asking import Ask
+from unskew.costs import Costs
+from unskew.data import Dataset, Federation
+from unskew.engines import Loop
+from unskew.engines.engine import judged_apart, probed
+from unskew.engines.fast import FastCPU
+from unskew.engines.gpu import FastGPU
+from unskew.judge import evaluation
+from unskew.method import Method
+from unskew.models import build
+from unskew.net import JUDGED_AT_ONCE, Net
+from unskew.run import run
+from unskew.tiny import normed, play, ready, tiny
+
+POLICIES = ["average", "local", "drop"]
+
+
+def small(shape, classes):
+    return nn.Sequential(nn.BatchNorm1d(shape[0]), nn.Linear(shape[0], classes))
+
+
+def two_classes():
+    """Far apart, and the test set sorted by class."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 600)
+    x = (rng.normal(size=(1200, 4)) + 4 * y[:, None]).astype(np.float32)
+    dealt = rng.permutation(1200)[:400]
+    return Federation(Dataset("two", x, y, x, y, ("a", "b"), "vector"), dealt, np.arange(0, 401, 100))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_order_of_the_test_set_does_not_matter(policy):
+    """Sorted by class, blocks of 500 would each hold one class, and statistics of a block would hide which."""
+    settings = {"rounds": 6, "cohort": 4, "lr": 0.3, "batch": 20, "engine": "loop", "progress": False}
+    found = run(data=two_classes(), model=small((4,), 2), batch_norm=policy, **settings)
+    assert found.result["final"]["accuracy"] > 0.97
+
+
+def test_blocks_are_consecutive_or_mixed_and_of_one_size():
+    """Of 1,201 samples: 500, 500 and 201 in order; by statistics of the block three of 400 and 401, by chance."""
+    net = Net(build(small((4,), 2), (4,), 2, 0))
+    assert [len(b) for b in net.blocks(1201)] == [JUDGED_AT_ONCE, JUDGED_AT_ONCE, 201]
+    assert np.array_equal(np.concatenate(net.blocks(1201)), np.arange(1201))
+    mixed = net.by_batch_statistics().blocks(1201)
+    assert sorted(len(b) for b in mixed) == [400, 400, 401]
+    assert np.array_equal(np.sort(np.concatenate(mixed)), np.arange(1201))
+    assert np.ptp(mixed[0]) > 1000
+    assert net.by_batch_statistics().blocks(300)[0].tolist() == list(range(300))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_engines_judge_alike(policy):
+    """Each puts answers back in the order of the questions."""
+    federation = two_classes()
+    job = ready(Method(), federation, model=small, batch_norm=policy).job
+    answers = []
+    for engine in (Loop(), FastCPU(workers=1), FastGPU("cpu")):
+        answers.append(engine.evaluate(job, job.net.initial, federation.dataset))
+        engine.close()
+    for guess, loss in answers[1:]:
+        assert torch.equal(guess, answers[0][0])
+        assert torch.equal(loss, answers[0][1])
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_probe_is_of_the_client_alone(policy):
+    """Whoever else is in the cohort, a client's loss and accuracy are those of its own samples."""
+    job = ready(Method.parse("fedfa"), model=normed, batch_norm=policy).job
+    params = dict(job.net.initial)
+
+    def measured(*clients):
+        landed = update([[0.0]] * len(clients), [1] * len(clients), clients=clients)
+        return probed(job, params, landed, job.federation).probes["accuracy"].tolist()
+
+    together, alone = measured(0, 2, 4), [measured(c)[0] for c in (0, 2, 4)]
+    assert together == alone
+    _, losses = judged_apart(job, params, job.federation.dataset, [job.federation.samples(c) for c in (2, 0)])
+    _, single = judged_apart(job, params, job.federation.dataset, [job.federation.samples(2)])
+    assert losses[: len(single)] == pytest.approx(single)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_feature_is_a_function_of_its_sample_and_the_client(policy):
+    """One row asked for is the row of all: alone, statistics of one row would make every feature the same."""
+    job = ready(Method(), tiny(sizes=[6, 5]), model=normed, batch_norm=policy).job
+    ask = Ask(job, job.federation, dict(job.net.initial), Costs(0))
+    every, one = (
+        ask(job.method.aggregate, [0, 1], lambda asked, at=at: {"f": asked.embed(index=at)})
+        for at in (None, torch.tensor([3]))
+    )
+    for client in (0, 1):
+        assert torch.allclose(every[client]["f"][3], one[client]["f"][0], atol=1e-6)
+    assert not torch.allclose(one[0]["f"], one[1]["f"], atol=1e-3)
+
+
+def test_client_accuracies_are_on_clients_own_data():
+    """What others sent is not a client's own, nor is what was pooled: the same numbers as without sharing."""
+    plain, shared = (ready(Method.parse(m)).job for m in ("fedavg", "fed_data(0.5)"))
+    assert len(shared.federation.indices) > len(plain.federation.indices)
+    names = ("mean_client_accuracy", "worst_client_accuracy")
+    found = [evaluation(job, dict(plain.net.initial), clients=True) for job in (plain, shared)]
+    assert [found[0][n] for n in names] == [found[1][n] for n in names]
+    other = evaluation(replace(shared, dealt=None), dict(plain.net.initial), clients=True)
+    assert other["mean_client_accuracy"] != found[0]["mean_client_accuracy"]
+
+
+@pytest.mark.parametrize("method", ["fedntd", "moon"])
+def test_a_teacher_without_statistics_is_warned_of(method):
+    """Dropped ones leave the global model with those it began with; a model without batch norm has no such trouble."""
+    with pytest.warns(
+        UserWarning, match=f"{method} asks the global model for answers, and with batch_norm = drop"
+    ):
+        ready(Method.parse(method), model=normed, batch_norm="drop")
+
+
+@pytest.mark.parametrize(
+    ("method", "models"),
+    [("fedavg", 8), ("fedlc", 8), ("fedmix", 8), ("fedprox(mu=0.1)", 12), ("fedfa", 12), ("fedfv", 12)],
+)
+def test_strangers_get_the_global_model_where_they_need_it(method, models):
+    """SEM hands models to four others. To measure drift or a loss by it, they need the round's first model as well."""
+    line = play(Method.parse(f"{method}+sem(via=others)"), rounds=1).lines[0]
+    one = play(Method(), rounds=1).lines[0]["bytes"]["down"]["model"] // 4
+    assert line["bytes"]["down"]["model"] == models * one
