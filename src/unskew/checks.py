@@ -28,7 +28,7 @@ from unskew.data.federation import Federation
 from unskew.errors import InputError, unknown
 from unskew.expression import build, parse, render
 from unskew.method import PARTS, Method
-from unskew.parts import SLOTS, Part, Schedule, Select
+from unskew.parts import RESERVED, SLOTS, Part, Schedule, Select
 from unskew.round import play_round
 from unskew.run import params_hash, single_threaded
 from unskew.schedule import Plain
@@ -41,13 +41,17 @@ Subject = Part | Method
 
 P = TypeVar("P", bound=Part)
 
-RESERVED = ("late", "trained", "divergence", "batch_norm")
-"""Names under which a run itself remembers things."""
-
 
 def check_part(part: Part | type[Part], only: Iterable[str] | None = None) -> None:
     """Run the battery over a part, or over a class at its defaults (at its ``example`` where it has none)."""
-    _run(part if isinstance(part, Part) else example(part), only, CHECKS)
+    kind = part if isinstance(part, type) else type(part)
+    if not issubclass(kind, Part):
+        raise InputError(f"check_part takes a part, such as FedProx(mu=0.1), or its class, not {part!r}")
+    _must(
+        isinstance(getattr(kind, "name", None), str),
+        f'{kind.__name__} has no `name: ClassVar[str] = "my_part"`',
+    )
+    _run(part if isinstance(part, Part) else example(kind), only, CHECKS)
 
 
 def check_method(method: str | Method, only: Iterable[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from unskew.expression import Call, parse, render
 from unskew.own import imported
 from unskew.parts import (
     DECIDES,
+    RESERVED,
     SLOTS,
     Aggregate,
     Calibrate,
@@ -73,6 +75,9 @@ class Method:
         """A method of these parts; slots not named take what a part implies, else uniform, plain and FedAvg."""
         slots: dict[str, list[Part]] = {slot: [] for slot in SLOTS}
         for part in parts:
+            if not isinstance(part, Part):
+                raise InputError(f"a method is made of parts, such as FedProx(mu=0.1), not of {part!r}")
+            checked_part(type(part), type(part).__qualname__)
             slots[part.slot].append(part)
         for name, times in Counter(p.name for p in parts).items():
             if times > 1:
@@ -140,9 +145,24 @@ def _resolve(call: Call) -> list[Part]:
 
 def own_part(path: str) -> type[Part]:
     """A part of one's own, by ``package.module:Class``."""
-    found = imported(path, "part")
+    return checked_part(imported(path, "part"), repr(path))
+
+
+def checked_part(found: Any, called: str) -> type[Part]:
+    """A class that can be a part: derived from a slot's, with a name that nothing else goes by."""
     if not (inspect.isclass(found) and issubclass(found, Part)):
-        raise InputError(f"{path!r} is not a part: derive it from a slot class of unskew.parts")
+        raise InputError(f"{called} is not a part: derive it from a slot class of unskew.parts")
+    name = getattr(found, "name", None)
+    if (
+        not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_]*[A-Za-z_][A-Za-z0-9_]*", name))
+        or name in RESERVED
+    ):
+        problem = "has no name" if name is None else f"is named {name!r}, which a run cannot use"
+        raise InputError(f'{called} {problem}: give it a `name: ClassVar[str] = "my_part"`')
+    if getattr(found, "slot", None) not in SLOTS:
+        raise InputError(
+            f"{called} is in no slot: derive it from Objective, Aggregate or another of unskew.parts"
+        )
     return found
 
 

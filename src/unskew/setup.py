@@ -17,6 +17,7 @@ from unskew.decay import decay
 from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Job
 from unskew.errors import InputError
+from unskew.expression import written
 from unskew.faults import Faults
 from unskew.measure import check_measures
 from unskew.method import Method
@@ -26,6 +27,9 @@ from unskew.network import network_of
 from unskew.parts import Local
 from unskew.spec import Spec
 from unskew.state import State, initial_state
+
+DEALT = str(Spec.__dataclass_fields__["partition"].default)
+"""How samples are dealt out where nothing else is said."""
 
 
 @dataclass
@@ -77,6 +81,10 @@ def prepare(
             dtype,
         )
     )
+    if not net.trainable:
+        raise InputError(
+            "the model has no weights to train: set requires_grad on those that clients are to train"
+        )
     for part in method.objective:
         if part.asks_global and spec.batch_norm == "drop" and net.buffers:
             warnings.warn(
@@ -174,8 +182,14 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
     else:
         options = {k: v for k, v in (("label", spec.label), ("client", spec.client)) if v is not None}
         dataset = load(spec.dataset, root=spec.data_folder, **options)
+    if spec.client is not None and spec.partition == DEALT:
+        raise InputError(
+            f"client = {spec.client} says who holds what, and partition = {DEALT} would deal it out anew; write "
+            f"partition = by({written(spec.client)}), or leave client out"
+        )
     if spec.partition.endswith(".npz"):
         held = Partition.load(Path(spec.partition), dataset)
+        _refuse_dealing(spec, len(held.offsets) - 1)
     else:
         brings_clients = spec.partition.startswith("by(") or spec.partition in PRESETS
         held = partition(
@@ -189,6 +203,17 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
             emd=spec.emd,
         )
     return held.federation(dataset), held
+
+
+def _refuse_dealing(spec: Spec, clients: int) -> None:
+    """A saved partition has its clients and samples: settings that would deal them otherwise are refused."""
+    for name in ("clients", "fraction", "samples_per_client", "min_samples", "emd", "partition_seed"):
+        value = getattr(spec, name)
+        if value != Spec.__dataclass_fields__[name].default and (name, value) != ("clients", clients):
+            raise InputError(
+                f"{spec.partition} is a saved partition of {clients} clients, so {name} = {value} comes too "
+                f"late; leave {name} out, or deal samples out anew"
+            )
 
 
 def _cohort(spec: Spec, clients: int) -> int:

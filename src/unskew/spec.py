@@ -102,7 +102,10 @@ class Spec:
 
             object.__setattr__(self, "network", str(network_of(self.network)))
         for f in dataclasses.fields(self):
-            object.__setattr__(self, f.name, convert(getattr(self, f.name), _hint(f.name), f.name))
+            value = getattr(self, f.name)
+            if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+                value = value.item()  # a number from a grid of numpy's is a number
+            object.__setattr__(self, f.name, convert(value, _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
         if self.epochs is not None and self.steps is not None:
@@ -110,6 +113,11 @@ class Spec:
         self._at_least("rounds clients steps batch evaluate samples_per_client workers block", 1)
         self._at_least("min_samples momentum weight_decay checkpoint", 0)
         self._above("lr epochs clip fraction", 0)
+        self._at_most("lr weight_decay clip", 1e30)
+        if self.momentum >= 1:
+            raise InputError(
+                f"momentum must be below 1, not {self.momentum}, or every step is longer than the last"
+            )
         if self.fraction > 1:
             raise InputError(f"fraction is a share of the data of at most 1, not {self.fraction}")
         if strange := [target for target in self.target if not 0 <= target <= 1]:
@@ -128,6 +136,12 @@ class Spec:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(f"{name} must be at least {least}, not {value}")
+
+    def _at_most(self, names: str, most: float) -> None:
+        for name in names.split():
+            value = getattr(self, name)
+            if value is not None and value > most:
+                raise InputError(f"{name} must be at most {most:g}, not {value:g}")
 
     def _above(self, names: str, bound: float) -> None:
         for name in names.split():

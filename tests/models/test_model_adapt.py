@@ -147,11 +147,22 @@ class TestReplacement:
         fresh.load_state_dict({**params, **buffers})
         assert all(torch.equal(v, ours.state_dict()[k]) for k, v in fresh.state_dict().items())
 
-    def test_a_shared_layer_stays_shared(self) -> None:
-        norm = nn.BatchNorm1d(64)
-        ours = adapt(nn.Sequential(nn.Flatten(), norm, nn.ReLU(), norm, nn.Linear(64, 3)))
-        assert ours.module[1] is ours.module[3]
-        assert isinstance(ours.module[1], BatchNorm)
+    def test_the_weights_of_a_shared_layer_stay_shared(self) -> None:
+        """Its running statistics do not: what comes in at its two places differs."""
+        norm, dense = nn.BatchNorm1d(64), nn.Linear(64, 64)
+        module = nn.Sequential(nn.Flatten(), norm, dense, nn.ReLU(), norm, dense, nn.Linear(64, 3))
+        ours = adapt(module, (1, 8, 8))
+        assert ours.module[1].weight is ours.module[4].weight
+        assert ours.module[2].weight is ours.module[5].weight
+        assert isinstance(ours.module[4], BatchNorm)
+        params, buffers = trees(ours)
+        assert [name for name in params if "weight" in name] == [f"module.{i}.weight" for i in (1, 2, 6)]
+        assert len([name for name in buffers if "running_mean" in name]) == 2
+        x = torch.randn(2, 1, 8, 8)
+        moved = {name: value + 0.1 for name, value in params.items()}
+        first, again = (functional_call(ours, moved, (x,)) for _ in range(2))
+        assert torch.equal(first, again)
+        assert torch.equal(ours.module[2].weight, dense.weight)  # what was there is put back
 
     def test_group_and_layer_norm_pass(self) -> None:
         ours = adapt(

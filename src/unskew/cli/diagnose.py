@@ -40,7 +40,9 @@ def diagnose(
     emd: options.Emd = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="REPORT.html", help="Write the report, with pictures."),
+        typer.Option(
+            "-o", "--output", "--out", metavar="REPORT.html", help="Write the report, with pictures."
+        ),
     ] = None,
     label: options.Label = None,
     client: options.Client = None,
@@ -58,6 +60,10 @@ def diagnose(
     dataset = options.loaded(data, root, label, client or by or options.column_of(expression))
     said = ""
     if load is not None:
+        dealing = {"--clients": clients, "--samples-per-client": samples_per_client, "--emd": emd}
+        dealing |= {"--fraction": fraction != 1, "--min-samples": min_samples != 1}
+        if late := [flag for flag, value in dealing.items() if value]:
+            raise InputError(f"{load} is a saved partition, so {late[0]} comes too late; leave it out")
         part = Partition.load(load, dataset)
     else:
         if expression is None:

@@ -46,7 +46,7 @@ Client = Annotated[
     str | None, typer.Option("--client", metavar="COLUMN", help="The client column of your own table.")
 ]
 Scarce = Annotated[
-    int, typer.Option("--scarce", metavar="T", help="A client with at most T samples is scarce.")
+    int, typer.Option("--scarce", metavar="T", min=0, help="A client with at most T samples is scarce.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 

@@ -32,7 +32,7 @@ def partition(
     min_samples: options.MinSamples = 1,
     emd: options.Emd = None,
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="FILE.npz", help="Save it here.")
+        str | None, typer.Option("-o", "--output", "--out", metavar="FILE.npz", help="Save it here.")
     ] = None,
     picture: Annotated[
         str | None, typer.Option("--picture", metavar="FILE", help="Draw it: .html, .png, .svg or .pdf.")

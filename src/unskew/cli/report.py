@@ -21,7 +21,7 @@ def report(
     ],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", metavar="FILE", help="Where to write; default: report.html."),
+        typer.Option("-o", "--output", "--out", metavar="FILE", help="Where to write; default: report.html."),
     ] = None,
     baseline: Annotated[
         str | None,

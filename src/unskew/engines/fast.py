@@ -8,7 +8,9 @@ since one large product is faster than many small ones. What was picked is in ``
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass, replace
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -140,6 +142,13 @@ class FastCPU:
         bare = replace(job, federation=None, dealt=None, engine=None)  # type: ignore[arg-type]
         if self.told.get("job") is not job:
             self.told["job"] = job
+            if self.count > 1 and (problem := untold(bare)):
+                warnings.warn(
+                    f"one process trains instead of {self.count}, since the job cannot be sent to others ({problem}): "
+                    "define models and parts in a module, not in a function",
+                    stacklevel=2,
+                )
+                self.count = 1
             self._tell("job", bare)
         samples = dataset or (federation.dataset if federation is not None else None)
         if samples is not None:
@@ -196,6 +205,15 @@ class FastCPU:
         if self.crew is None:
             return [answer(self.inline, piece) for piece in work]
         return self.crew.map(work)
+
+
+def untold(value: Any) -> str:
+    """Why a value cannot be sent to another process; nothing if it can."""
+    try:
+        ForkingPickler.dumps(value)
+    except Exception as problem:  # pickling asks anything of anybody
+        return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+    return ""
 
 
 @dataclass

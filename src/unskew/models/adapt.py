@@ -58,12 +58,23 @@ def adapt(module: nn.Module, shape: tuple[int, ...] | None = None) -> SplitModel
 def _replaced(module: nn.Module, path: str, done: dict[nn.Module, nn.Module]) -> nn.Module:
     """The module with torch's dropout and batch norm replaced by ours, deeply."""
     if module in done:
-        return done[module]
+        return _another(done[module])
     new = done[module] = _counterpart(module, path or type(module).__name__)
     for name, child in module._modules.items():
         if child is not None:
             new._modules[name] = _replaced(child, f"{path}.{name}" if path else name, done)
     return new
+
+
+def _another(module: nn.Module) -> nn.Module:
+    """A second module over the same weights: ``functional_call`` does not put back those of one that is there twice.
+
+    What is measured, such as batch norm's running statistics, each place measures for itself.
+    """
+    twin = copy.copy(module)
+    twin._parameters, twin._buffers = dict(module._parameters), copy.deepcopy(module._buffers)
+    twin._modules = {name: None if m is None else _another(m) for name, m in module._modules.items()}
+    return twin
 
 
 def _counterpart(module: nn.Module, path: str) -> nn.Module:

@@ -1,0 +1,178 @@
+"""Settings that contradict each other, and things handed over that are not what was asked for."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import unskew
+from unskew.cli import main
+from unskew.errors import InputError
+from unskew.method import Method
+from unskew.parts import Objective
+from unskew.spec import Spec
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    """A partition of the digits over eight clients."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["partition", "digits", "dirichlet(0.1)", "--clients", "8", "--out", "split.npz"]) == 0
+    return "split.npz"
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "--clients 7",
+        "--fraction 0.1",
+        "--samples-per-client 5",
+        "--min-samples 2",
+        "--emd 1.2",
+        "--partition-seed 3",
+    ],
+)
+def test_a_saved_partition_is_not_dealt_out_again(saved, late, capsys, tmp_path):
+    """What would change it is refused instead of being swallowed; so it is in a diagnosis."""
+    flag, value = late.split()
+    assert (
+        main(["run", "--partition", saved, flag, value, "--rounds", "1", "--cohort", "2", "--out", "run"])
+        == 2
+    )
+    said = capsys.readouterr().err
+    assert f"is a saved partition of 8 clients, so {flag[2:].replace('-', '_')} = " in said
+    assert not (tmp_path / "run").exists()
+    if flag != "--partition-seed":
+        assert main(["diagnose", "digits", "--load", saved, flag, value]) == 2
+        assert f"is a saved partition, so {flag} comes too late" in capsys.readouterr().err
+
+
+def test_a_saved_partition_may_be_told_how_many_clients_it_has(saved):
+    """The same number contradicts nothing."""
+    assert (
+        main(
+            ["run", "--partition", saved, "--clients", "8", "--rounds", "1", "--cohort", "2", "--out", "run"]
+        )
+        == 0
+    )
+
+
+def test_a_client_column_is_not_dealt_over(tmp_path, capsys):
+    """Naming who holds what and then dealing samples out by default would train on clients that do not exist."""
+    table = tmp_path / "visits.csv"
+    table.write_text("label,age,hosp\n" + "".join(f"{i % 2},{i % 7},h{i % 3}\n" for i in range(60)))
+    words = [
+        "run",
+        "--dataset",
+        str(table),
+        "--label",
+        "label",
+        "--client",
+        "hosp",
+        "--rounds",
+        "1",
+        "--cohort",
+        "2",
+    ]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 2
+    assert "write partition = by(hosp), or leave client out" in capsys.readouterr().err
+    assert main([*words, "--partition", "by(hosp)", "--out", str(tmp_path / "run")]) == 0
+    assert main([*words, "--partition", "iid", "--clients", "4", "--out", str(tmp_path / "other")]) == 0
+
+
+@dataclass(frozen=True)
+class Nameless(Objective):
+    """Has no name."""
+
+
+@dataclass(frozen=True)
+class Late(Objective):
+    """Has a name that runs use."""
+
+    name: ClassVar[str] = "late"
+
+
+@dataclass(frozen=True)
+class Slashed(Objective):
+    """Has a name that is no word."""
+
+    name: ClassVar[str] = "a/b"
+
+
+@pytest.mark.parametrize("thing", [5, "sem", int, nn.Linear])
+def test_only_parts_are_checked_and_joined(thing):
+    """A sentence, not an attribute that is missing."""
+    with pytest.raises(InputError, match="check_part takes a part"):
+        unskew.check_part(thing)
+    with pytest.raises(InputError, match="a method is made of parts"):
+        Method.of(thing)
+
+
+@pytest.mark.parametrize("kind", [Nameless, Late, Slashed])
+def test_a_part_needs_a_name_of_its_own(kind):
+    """In a method, and by its path."""
+    with pytest.raises(InputError, match="give it a `name: ClassVar"):
+        Method.of(kind())
+    with pytest.raises(InputError, match="give it a `name: ClassVar"):
+        Method.parse(f"{__name__}:{kind.__name__}")
+    with pytest.raises(AssertionError):
+        unskew.check_part(kind)
+
+
+def test_numbers_of_numpy_are_numbers():
+    """A grid made by numpy gives them."""
+    spec = Spec(lr=np.float64(0.1), rounds=np.int64(3), nesterov=np.bool_(False))
+    assert (spec.lr, spec.rounds, spec.nesterov) == (0.1, 3, False)
+    assert {type(spec.lr), type(spec.rounds), type(spec.nesterov)} == {float, int, bool}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"lr": 1e308}, "lr must be at most 1e+30, not 1e+308"),
+        ({"momentum": 1.0}, "momentum must be below 1, not 1.0"),
+    ],
+)
+def test_numbers_that_no_run_survives(settings, said):
+    with pytest.raises(InputError) as refusal:
+        Spec(**settings)
+    assert str(refusal.value).startswith(said)
+
+
+def test_a_frozen_model_is_refused():
+    """There is nothing to train."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10)).requires_grad_(False)
+    with pytest.raises(InputError, match="the model has no weights to train"):
+        unskew.run(clients=5, cohort=2, rounds=1, model=model, progress=False)
+
+
+def test_a_layer_that_is_there_twice():
+    """It trains as one that is called twice does; what is defined in a function stays in one process."""
+    torch.manual_seed(0)
+    dense, last = nn.Linear(64, 64), nn.Linear(64, 10)
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.last = dense, last
+
+        def forward(self, x):
+            return self.last(self.dense(torch.relu(self.dense(x.flatten(1)))))
+
+    chain = nn.Sequential(nn.Flatten(), dense, nn.ReLU(), dense, last)
+    settings = {"clients": 5, "cohort": 2, "rounds": 2, "progress": False}
+    for engine in ("loop", "fast"):
+        one = unskew.run(model=chain, engine=engine, workers=2, **settings).state.params
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            other = unskew.run(model=Twice(), engine=engine, workers=2, **settings).state.params
+        for a, b in zip(one.values(), other.values(), strict=True):
+            assert torch.equal(a, b)
+        told = [str(w.message) for w in said if "one process trains instead of 2" in str(w.message)]
+        assert len(told) == (engine == "fast")
