@@ -37,8 +37,7 @@ def read_model(run: Path, round: int | None = None) -> tuple[int, Tree]:
     if last is None:
         raise InputError(f"{run} has no checkpoint yet, so there is no model to read; let it run first")
     if round is not None and round != last.round:
-        there = ", ".join(map(str, [*kept_rounds(run), last.round]))
-        raise InputError(
-            f"{run} keeps the models of round {there} but not of round {round}; run it with keep = [{round}]"
-        )
+        there = ", ".join(map(str, sorted({*kept_rounds(run), last.round})))
+        hint = f"run it with keep = [{round}]" if 1 <= round < last.round else f"name one of round {there}"
+        raise InputError(f"{run} keeps the models of round {there} but not of round {round}; {hint}")
     return last.round, last.params

@@ -201,7 +201,7 @@ def _toml(value: Any) -> str:
 def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(settings, sweep table) of an experiment file; complaints name the file and the line."""
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:
         raise InputError(f"there is no experiment file {path}") from None
     except (OSError, UnicodeDecodeError) as problem:

@@ -176,3 +176,40 @@ def test_a_layer_that_is_there_twice():
             assert torch.equal(a, b)
         told = [str(w.message) for w in said if "one process trains instead of 2" in str(w.message)]
         assert len(told) == (engine == "fast")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run --dry-run --method nosuch", "there is no method or part 'nosuch'"),
+        ("run --dry-run --device nosuch", "there is no device 'nosuch'"),
+        ("run --dry-run --decay nosuch", "there is no learning-rate decay 'nosuch'"),
+        ("run --compile --engine loop --clients 5 --cohort 2", "compile belongs to the fast engine on a GPU"),
+        ("attack run --rounds 0", "name one of round 2"),
+        ("attack run --rounds 9", "name one of round 2"),
+        ("attack run --rounds 1", "run it with keep = [1]"),
+        ("attack run --device nosuch", "there is no device 'nosuch'"),
+        (f"report run --out {'a' * 300}.html", "the name is too long for a file; choose a shorter one"),
+        ("partition digits iid --clients 3 --scarce -1", "Invalid value for '--scarce'"),
+    ],
+)
+def test_more_sentences(words, said, tmp_path, monkeypatch, capsys):
+    """Code 2, and advice that can be followed."""
+    monkeypatch.chdir(tmp_path)
+    unskew.run(clients=5, cohort=2, rounds=2, model="linear", out="run", progress=False)
+    assert main(words.split()) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_experiment_file_may_begin_with_a_mark(tmp_path, capsys):
+    """Some editors put one before the first line."""
+    (tmp_path / "marked.toml").write_text("\ufeffrounds = 3\n", "utf-8")
+    assert main(["run", str(tmp_path / "marked.toml"), "--dry-run"]) == 0
+    assert "rounds = 3" in capsys.readouterr().out
+
+
+def test_a_run_whose_answers_were_mostly_refused_says_so(tmp_path, capsys):
+    """The table counts them; the warning says what they mean."""
+    words = ["run", "--clients", "6", "--cohort", "3", "--rounds", "3", "--lr", "1e17", "--engine", "loop"]
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    assert "most answers were not finite and were refused" in capsys.readouterr().err

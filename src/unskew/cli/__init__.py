@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import warnings
 from typing import Any
@@ -13,6 +14,16 @@ from typer.exceptions import TyperException
 from unskew import __version__
 from unskew.cli.stopping import stopped_as_by_ctrl_c
 from unskew.errors import InputError, RunFailed
+
+PLACES = {
+    errno.ENOSPC: "the disk is full; make room, then do it again",
+    errno.EDQUOT: "the disk quota is used up; make room, then do it again",
+    errno.EACCES: "no permission to read or write here; choose another place",
+    errno.EPERM: "no permission to read or write here; choose another place",
+    errno.EROFS: "nothing can be written here; choose another place",
+    errno.ENAMETOOLONG: "the name is too long for a file; choose a shorter one",
+}
+"""What can be wrong with a place, and what to do about it."""
 
 app = typer.Typer(
     name="unskew",
@@ -71,6 +82,13 @@ def main(arguments: list[str] | None = None) -> int:
             message = getattr(error, "format_message", error.__str__)()
             complain(f"[bold red]error:[/] {_escaped(message)}")
         return 2
+    except OSError as error:
+        if "--debug" in words:
+            raise
+        said = PLACES.get(error.errno or 0, f"{error.strerror or error} (add --debug for the traceback)")
+        where = f": {_escaped(error.filename)}" if error.filename else ""
+        complain(f"[bold red]error:[/] {said}{where}")
+        return 2 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG) else 1
     except Exception as error:
         if "--debug" in words:
             raise

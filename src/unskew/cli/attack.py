@@ -81,6 +81,11 @@ def attack(
         page: Path | None = drawn(run / FOLDER)
         record: dict[str, Any] = read(run) or {}
     else:
+        if device is not None:
+            from unskew.engines.choose import device_of
+            from unskew.spec import Spec
+
+            device_of(Spec(device=device))  # refuses one that is not there
         sizes = tuple(_numbers(examples, "examples")) if examples else Context().sizes
         decoder: dict[str, Any] = {
             "epochs": epochs,

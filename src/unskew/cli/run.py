@@ -42,6 +42,14 @@ def run(
     """Train a method on a partition of a data set, with a log that can be resumed."""
     spec, sweep = effective(experiment, settings)
     if dry_run:
+        from unskew.decay import decay
+        from unskew.engines.choose import device_of
+        from unskew.method import Method
+
+        # a name that is not there is refused
+        Method.parse(spec.method)
+        decay(spec.decay)
+        device_of(spec)
         typer.echo(json.dumps(spec.as_dict()) if as_json else everything(spec), nl=as_json)
         return
     if sweep:
@@ -136,6 +144,9 @@ def show(ended: Run, as_json: bool) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)
+    if result["rejected"] > totals["asked"] / 2:
+        said = "most answers were not finite and were refused, so the model is hardly trained; try a smaller --lr"
+        Console(stderr=True, soft_wrap=True).print(f"[bold yellow]warning:[/] {said}", highlight=False)
     folder = str(ended.path)
     following = escape(f"unskew report {shlex.quote(folder)}")
     console.print(f"[dim]{escape(folder)}[/]   next: {following}", soft_wrap=True, highlight=False)

@@ -43,6 +43,8 @@ def device_of(spec: Spec) -> torch.device:
 def choose(spec: Spec, device: torch.device, work: float) -> Engine:
     """The engine for a spec whose run takes about ``work`` multiply-adds."""
     if spec.engine == "loop":
+        if spec.compile:
+            raise InputError("compile belongs to the fast engine on a GPU; leave it out for the loop")
         return Loop()
     if device.type == "cuda":
         return FastGPU(str(device), spec.block, spec.compile, spec.precision)
