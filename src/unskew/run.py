@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +16,10 @@ import torch
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
-from unskew.errors import InputError, RunFailed
+from unskew.errors import InputError
 from unskew.judge import calibrated, judged
 from unskew.kept import keep_model
-from unskew.log import RunFolder, read_folder
+from unskew.log import RunFolder, read_folder, reason
 from unskew.measure import centralized_twin, correlation_watch, divergence, gamma
 from unskew.method import Method
 from unskew.net import Net
@@ -28,16 +27,13 @@ from unskew.progress import Progress, progress_for
 from unskew.round import play_round
 from unskew.setup import Setup, auto_model, prepare
 from unskew.spec import Spec
-from unskew.state import State, load_state, save_state
+from unskew.state import State, forget_after, load_state, save_state
 from unskew.types import Tree
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.data.partition import Partition
-
-FULL = (errno.ENOSPC, errno.EDQUOT)
-"""A disk that is full, or a user's share of it."""
 
 TOTALS = (
     "bytes_down",
@@ -142,20 +138,17 @@ def run(
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
     with single_threaded():
         setup = prepare(spec, data, model, method)
+        if model is not None:
+            setup.about |= _fingerprints(setup)
         folder = RunFolder(Path(out) if out is not None else None)
         if folder.path is not None:
             _refuse_taken(folder.path)
-        with folder.locked():
-            try:
-                folder.start(spec, setup.about)
-                if folder.path is not None:
-                    setup.save_partition(folder.path / "partition.npz")
-            except OSError as problem:
-                if problem.errno not in FULL:
-                    raise
-                raise RunFailed(
-                    f"the disk of {folder.name} is full; make room, then start it again"
-                ) from problem
+        with folder.locked(), folder.told():
+            folder.start(spec, setup.about)
+            if folder.path is not None:
+                setup.save_partition(folder.path / "partition.npz")
+                if model is not None:  # a resume cannot make its first weights again
+                    save_state(setup.state, folder.path / "state")
             return _rounds(spec, setup, folder, setup.state, progress)
 
 
@@ -174,18 +167,40 @@ def resume(
         )
     if about.get("own_model") and model is None:
         raise InputError(f"{path} was run with a model given in Python; resume it there with model=...")
-    with single_threaded(), folder.locked():
-        setup = prepare(spec, data if not isinstance(data, (str, Path)) else None, model)
+    if isinstance(data, (str, Path)):
+        if spec.partition == "given":
+            raise InputError(
+                f"{path} was run on a Federation given in Python; give it as data=..., not {data}"
+            )
+        source, data = replace(spec, dataset=str(data)), None
+    else:
+        source, data = spec, None if data is None else _named(data, {})
+
+    def prepared() -> tuple[Setup, State]:
+        setup = prepare(source, data, model)
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
-        state = (load_state(Path(path) / "state") or setup.state).to(setup.job.device)
-        if folder.result.get("status") == "done" and state.round >= spec.rounds:
-            return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
-        folder.rewind(state.round)
-        folder.save({"status": "running"})
-        if not (Path(path) / "partition.npz").exists():  # killed in its first moment
-            setup.save_partition(Path(path) / "partition.npz")
-        return _rounds(spec, setup, folder, state, progress)
+        found = load_state(Path(path) / "state", len(folder.lines), setup.state.params)
+        if model is not None:
+            _refuse_other_model(Path(path), about, _fingerprints(setup), found is None)
+        setup.about |= about
+        return setup, (found or setup.state).to(setup.job.device)
+
+    with single_threaded():
+        if folder.is_done:  # nothing is written where nothing is left to do
+            setup, state = prepared()
+            if state.round >= spec.rounds:
+                return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
+        with folder.locked(), folder.told():
+            folder.check_kinds()
+            folder.read()  # again, now that nobody else writes it
+            setup, state = prepared()
+            folder.rewind(state.round)
+            forget_after(Path(path) / "state", state.round)
+            folder.save({"status": "running"})
+            if not (Path(path) / "partition.npz").exists():  # killed in its first moment
+                setup.save_partition(Path(path) / "partition.npz")
+            return _rounds(spec, setup, folder, state, progress)
 
 
 def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any]) -> Dataset | Federation:
@@ -208,15 +223,45 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
     return data
 
 
+def _fingerprints(setup: Setup) -> dict[str, str]:
+    """Hashes of a model given in Python: of all that it begins with, and of what no checkpoint holds."""
+    net = setup.job.net
+    kept = set(net.trainable) | (set(net.buffers) if setup.job.batch_norm == "average" else set())
+    every = (*net.judging.named_parameters(), *net.judging.named_buffers())
+    return {
+        "initial_sha256": params_hash(setup.state.params),
+        "frozen_sha256": params_hash({name: value for name, value in every if name not in kept}),
+    }
+
+
+def _refuse_other_model(path: Path, began: dict[str, Any], given: dict[str, str], anew: bool) -> None:
+    """Refuse a model that would give other numbers; runs of versions that took no fingerprint are trusted."""
+    if began.get("frozen_sha256", given["frozen_sha256"]) != given["frozen_sha256"]:
+        raise InputError(
+            f"the model given to {path} has other frozen weights or statistics than the one that the run began "
+            "with; give it the same model"
+        )
+    if anew and began.get("initial_sha256", given["initial_sha256"]) != given["initial_sha256"]:
+        raise InputError(
+            f"{path} has no checkpoint to go on from, and the model given has other weights than the one that the "
+            "run began with; give it the same model"
+        )
+
+
 def _refuse_taken(path: Path) -> None:
-    if (path / "spec.json").exists():
-        status = read_folder(path)[0].result.get("status", "running")
-        hint = "choose another folder" if status == "done" else f"go on with it by `unskew resume {path}`"
-        raise InputError(f"{path} already holds a run ({status}); {hint}")
-    if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file; name a folder for the run")
-    if path.is_dir() and any(p.name != "lock" for p in path.iterdir()):
-        raise InputError(f"{path} is not empty and holds no run; choose another folder")
+    try:
+        if (path / "spec.json").exists():
+            status = read_folder(path)[0].result.get("status", "running")
+            hint = "choose another folder" if status == "done" else f"go on with it by `unskew resume {path}`"
+            raise InputError(f"{path} already holds a run ({status}); {hint}")
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; name a folder for the run")
+        if path.is_dir() and any(p.name != "lock" for p in path.iterdir()):
+            raise InputError(f"{path} is not empty and holds no run; choose another folder")
+    except OSError as problem:
+        raise InputError(
+            f"no run can be written to {path} ({reason(problem)}); choose another folder"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -235,7 +280,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
     job = setup.job
     bar = progress_for(progress, spec, state.round)
     checkpoints = folder.path / "state" if folder.path is not None else None
-    saved_at, saved_round = time.monotonic(), state.round
+    saved_at = time.monotonic()
     twin = centralized_twin(job) if "divergence" in spec.measure else None
     watch = correlation_watch(job) if "correlation" in spec.measure else None
     try:
@@ -260,28 +305,26 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 if checkpoints is not None and due:
                     folder.sync()  # a checkpoint never knows more rounds than the log
                     save_state(state, checkpoints)
-                    saved_at, saved_round = time.monotonic(), state.round
+                    saved_at = time.monotonic()
         result = summary(spec, setup, folder, state)
         if "gamma" in spec.measure:
             result["gamma"] = gamma(job, state.params)
         folder.save(result)
-    except OSError as problem:
-        if problem.errno not in FULL:
-            raise
-        raise RunFailed(
-            f"the disk of {folder.name} is full after round {state.round}; the checkpoint of round {saved_round} is "
-            f"whole: make room, then `unskew resume {folder.name}`"
-        ) from problem
     except KeyboardInterrupt:
         if checkpoints is not None and state.round:
             folder.rewind(state.round)  # the interrupt may have come in the middle of a line
             save_state(state, checkpoints)
         raise
     except Exception as problem:
-        with contextlib.suppress(OSError):
-            folder.save(
-                {"status": "failed", "error": f"{type(problem).__name__}: {problem}", "round": state.round}
-            )
+        if folder.complaint(problem) is None:
+            with contextlib.suppress(OSError):
+                folder.save(
+                    {
+                        "status": "failed",
+                        "error": f"{type(problem).__name__}: {problem}",
+                        "round": state.round,
+                    }
+                )
         raise
     finally:
         job.engine.close()

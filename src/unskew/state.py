@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,6 +21,11 @@ from unskew.types import Ids, Tree
 
 FORMAT = 1
 """Version of the checkpoint's layout; a folder of another version is refused, not guessed at."""
+
+SEAL = "blake2b"
+"""The last tensor of a checkpoint: a hash of every byte before it."""
+
+SEAL_BYTES = 32
 
 
 @dataclass
@@ -93,10 +100,45 @@ def save_state(state: State, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     about = {"format": FORMAT, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
     path = folder / f"{state.round:06d}.safetensors"
-    write_atomically(path, safetensors(state.entries(), {"unskew": json.dumps(about)}))
-    for old in sorted(folder.glob("*.safetensors"))[:-2]:
+    write_atomically(path, sealed(state.entries(), {"unskew": json.dumps(about)}))
+    for _, old in checkpoints(folder)[:-2]:
         old.unlink()
     return path
+
+
+def checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """The checkpoints of a folder by the round in their names, oldest first."""
+    return sorted((int(path.stem), path) for path in folder.glob("*.safetensors") if path.stem.isdecimal())
+
+
+def forget_after(folder: Path, round: int) -> None:
+    """Delete checkpoints of later rounds: left there, they would count as the last two that are kept."""
+    for later, path in checkpoints(folder):
+        if later > round:
+            path.unlink()
+
+
+def sealed(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+    """A safetensors file that ends with a hash of itself, taken while it is written piece by piece."""
+    content = hashlib.blake2b(digest_size=SEAL_BYTES)
+
+    def digest() -> Iterator[bytes]:
+        yield content.digest()
+
+    seal = Entry(SEAL, torch.uint8, (SEAL_BYTES,), digest())
+    for piece in safetensors(itertools.chain(entries, [seal]), metadata):
+        content.update(piece)
+        yield piece
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a sealed checkpoint has the bytes that were written."""
+    content, left = hashlib.blake2b(digest_size=SEAL_BYTES), path.stat().st_size - SEAL_BYTES
+    with open(path, "rb") as file:
+        while left > 0 and (piece := file.read(min(left, 1 << 20))):
+            content.update(piece)
+            left -= len(piece)
+        return file.read() == content.digest()
 
 
 def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
@@ -114,25 +156,41 @@ def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[
         yield from entry.pieces
 
 
-def load_state(folder: Path) -> State | None:
-    """The newest whole checkpoint of a folder; None where there is none yet."""
+def load_state(folder: Path, known: int | None = None, like: Tree | None = None) -> State | None:
+    """The newest whole checkpoint of a folder; None where there is none.
+
+    A resume wants one of the first ``known`` rounds, since those are in its log, and of a model ``like`` its own.
+    """
     # imported only here: a GPU machine may have torch and numpy alone
     from safetensors import SafetensorError, safe_open
 
-    for path in sorted(folder.glob("*.safetensors"), reverse=True):
+    for _, path in reversed(checkpoints(folder)):
         try:
             with safe_open(path, framework="pt") as file:
+                # one without a seal is of a version that did not seal
+                if SEAL in file.keys() and not is_whole(path):  # noqa: SIM118  not a dict
+                    continue
                 about = json.loads(file.metadata()["unskew"])
                 version = about["format"]
                 if version == FORMAT:
-                    return _read(file, about)
-        except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+                    if known is not None and about["round"] > known:
+                        continue
+                    state = _read(file, about)
+                    if like is None or _has(state.params, like):
+                        return state
+                    continue
+        except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OSError):
             continue  # damaged from outside: the one before it is whole
         raise InputError(
             f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "
             f"resume it with the version of unskew that wrote it"
         )
     return None
+
+
+def _has(params: Tree, like: Tree) -> bool:
+    """Whether every tensor is there, in its shape."""
+    return all(name in params and params[name].shape == value.shape for name, value in like.items())
 
 
 def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:

@@ -511,18 +511,26 @@ def test_a_disk_that_fills_at_any_write_ends_in_one_sentence(
         try:
             run(data=tiny(), out=out, progress=False, **SETTINGS)
         except RunFailed as problem:
-            sentences.add(str(problem).replace(str(out), "RUN"))
+            sentence = str(problem).replace(str(out), "RUN")
         else:
             break  # it needs fewer writes than that
         finally:
             monkeypatch.setattr(os, "fsync", plain)
+        sentences.add(sentence)
         assert not list(out.rglob("*.tmp"))
+        whole_ones = [p.stem for p in (out / "state").glob("*.safetensors")]
+        assert ("checkpoint of round" in sentence) == bool(whole_ones)
+        assert ("start it again" in sentence) == (not (out / "spec.json").exists())
         if (out / "spec.json").exists():
             ended = resume(out, data=tiny(), progress=False)
         else:
             ended = run(data=tiny(), out=out, progress=False, **SETTINGS)
         assert same(ended, whole)
     assert "the disk of RUN is full; make room, then start it again" in sentences
+    assert "the disk of RUN is full; make room, then `unskew resume RUN`" in sentences
+    assert (
+        "the disk of RUN is full after round 1; there is no checkpoint yet: make room, then `unskew resume RUN`"
+    ) in sentences
     assert (
         "the disk of RUN is full after round 3; the checkpoint of round 2 is whole: make room, then "
         "`unskew resume RUN`"

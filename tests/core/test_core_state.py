@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -71,6 +72,42 @@ def test_the_last_two_are_kept(tmp_path: Path) -> None:
     for round in range(1, 6):
         save_state(state(round), tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["000004.safetensors", "000005.safetensors"]
+
+
+def test_the_newest_is_the_one_of_the_highest_number(tmp_path: Path) -> None:
+    """Names of a million rounds and more are longer, and as text they come before those of fewer."""
+    for round in (999_998, 999_999, 1_000_000):
+        save_state(state(round), tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"999999.safetensors", "1000000.safetensors"}
+    found = load_state(tmp_path)
+    assert found is not None
+    assert found.round == 1_000_000
+
+
+def test_a_checkpoint_ends_with_a_hash_of_all_before(tmp_path: Path) -> None:
+    """Any byte that is changed is noticed, and the library of the format reads the file as before."""
+    path = save_state(state(1), tmp_path)
+    whole = path.read_bytes()
+    assert hashlib.blake2b(whole[:-32], digest_size=32).digest() == whole[-32:]
+    with safe_open(path, framework="pt") as file:
+        assert file.get_tensor("params/w").tolist() == [[1, 1, 1], [1, 1, 1]]
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        found = load_state(tmp_path)
+        assert found is None or params_hash(found.params) == params_hash(state().params)
+        assert found is None or (found.round, found.seed) == (1, 5)
+
+
+def test_a_resume_is_given_what_its_log_and_its_model_know(tmp_path: Path) -> None:
+    """A round that the log lacks, or a model of other tensors, is no checkpoint of the run."""
+    save_state(state(3), tmp_path)
+    save_state(state(5), tmp_path)
+    rounds = [found and found.round for found in (load_state(tmp_path, known) for known in (5, 4, 3, 2))]
+    assert rounds == [5, 3, 3, None]
+    other = {"w": torch.zeros(2, 3), "more": torch.zeros(1)}
+    assert load_state(tmp_path, like={"w": torch.zeros(2, 3)}) is not None
+    assert load_state(tmp_path, like=other) is None
+    assert load_state(tmp_path, like={"w": torch.zeros(3, 2)}) is None
 
 
 def test_where_there_is_none_there_is_none(tmp_path: Path) -> None:
