@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import re
@@ -45,11 +46,24 @@ def cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> li
     for combination in itertools.product(*values):
         chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in combination}
         name = ",".join(f"{k}={v}" for k, v in chosen.items())
-        folder = out / re.sub(r"[^A-Za-z0-9.,=+()-]+", "_", name)
+        folder = out / folder_name(name)
         if twin := next((cell for cell in made if cell.folder == folder), None):
             raise InputError(f"the cells {twin.name} and {name} are the same; sweep each value once")
         made.append(Cell(name, Spec.of({**settings, **chosen}, f"cell {name}"), folder))
     return made
+
+
+LONGEST_NAME = 255
+"""Bytes that a folder's name may have on the usual file systems."""
+
+
+def folder_name(cell: str) -> str:
+    """The name of a cell's folder; one that is too long ends in a hash of the whole."""
+    name = re.sub(r"[^A-Za-z0-9.,=+()-]+", "_", cell)
+    if len(name) <= LONGEST_NAME:
+        return name
+    ending = "-" + hashlib.sha256(cell.encode()).hexdigest()[:12]
+    return name[: LONGEST_NAME - len(ending)] + ending
 
 
 def sweep(
@@ -70,6 +84,11 @@ def sweep(
     for cell in todo:
         _check(cell)
     waiting = [cell for cell in todo if cell.status == "waiting"]
+    for cell in waiting:
+        try:
+            check_words(cell.spec)
+        except InputError as problem:
+            raise InputError(f"cell {cell.name}: {problem}") from None
     running: list[tuple[Cell, subprocess.Popen[str], IO[str]]] = []
     try:
         while waiting or running:
@@ -96,11 +115,41 @@ def sweep(
     return todo
 
 
+def check_words(spec: Spec) -> None:
+    """Refuse what can be refused without data: names that there are not, and what this machine lacks."""
+    from unskew.data import load
+    from unskew.data.partition.family import build_family
+    from unskew.data.sources import SOURCES
+    from unskew.decay import decay
+    from unskew.engines.choose import choose, device_of
+    from unskew.expression import build
+    from unskew.measure import check_measures
+    from unskew.method import Method
+    from unskew.models import MODELS
+
+    check_measures(spec.measure, Method.parse(spec.method))
+    decay(spec.decay)
+    device = device_of(spec)
+    if device.type == "cpu":
+        choose(spec, device, work=0.0)
+    if spec.emd is None and not spec.partition.endswith(".npz"):
+        build_family(spec.partition)
+    if spec.model != "auto" and ":" not in spec.model.partition("(")[0]:
+        build(spec.model, MODELS, "model")
+    data = spec.dataset.partition("(")[0].strip()
+    if data not in SOURCES and not Path(data).expanduser().exists():
+        load(spec.dataset, root=spec.data_folder)  # which says what is wrong with it
+
+
 def _check(cell: Cell) -> None:
-    """Mark a cell that is done; refuse a folder that holds something else."""
+    """Mark a cell that is done, or that cannot be read; refuse a folder that holds something else."""
     if not (cell.folder / "spec.json").exists():
         return
-    folder, spec, _ = read_folder(cell.folder)
+    try:
+        folder, spec, _ = read_folder(cell.folder)
+    except InputError as problem:
+        cell.status, cell.error = "failed", f"error: {problem}"
+        return
     if spec != cell.spec:
         other = next(k for k, v in cell.spec.as_dict().items() if spec.as_dict()[k] != v)
         raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from unskew.cli import main
 from unskew.errors import InputError
 from unskew.run import run
 from unskew.spec import Spec
-from unskew.sweep import Cell, cells, sweep
+from unskew.sweep import Cell, cells, check_words, folder_name, sweep, table
 
 TINY: dict[str, Any] = {"clients": 6, "rounds": 2, "model": "linear", "partition": "iid", "engine": "loop"}
 FILE = 'clients = 6\nrounds = 2\nmodel = "linear"\npartition = "iid"\nengine = "loop"\n\n[sweep]\n'
@@ -126,6 +127,75 @@ def test_a_bad_grid_is_refused_before_anything_runs(
     with pytest.raises(InputError) as problem:
         cells(TINY, grid, tmp_path)
     assert str(problem.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"method": "fedavgg"}, "there is no method or part 'fedavgg'"),
+        ({"device": "cuda:9", "engine": "fast"}, "device 'cuda:9' is not on this machine"),
+        ({"precision": "bf16", "device": "cpu", "engine": "fast"}, "precision bf16 needs a GPU"),
+        ({"model": "liner"}, "there is no model 'liner'"),
+        ({"partition": "idd"}, "there is no partition 'idd'"),
+        ({"dataset": "digitz"}, "there is no data set 'digitz'"),
+        ({"dataset": "nowhere/at/all.npz"}, "there is no file or folder nowhere/at/all.npz"),
+        ({"decay": "liner"}, "there is no learning-rate decay 'liner'"),
+        ({"measure": ("gama",)}, "there is no measurement 'gama'"),
+    ],
+)
+def test_what_no_cell_could_do_is_refused_before_anything_runs(
+    settings: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    """The sentence names the first cell that has it, and nothing is written."""
+    with pytest.raises(InputError) as problem:
+        sweep({"seed": [0, 1]}, tmp_path / "out", **(TINY | settings))
+    assert str(problem.value).startswith(f"cell seed=0: {sentence}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_refuses_it_with_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A word that is wrong in one cell of many is found before the first starts."""
+    (tmp_path / "grid.toml").write_text(FILE + 'method = ["fedavg", "fedproxx"]\n')
+    assert main(["sweep", str(tmp_path / "grid.toml"), "--out", str(tmp_path / "out")]) == 2
+    assert "error: cell method=fedproxx: there is no" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_target_emd_needs_no_parameters(tmp_path: Path) -> None:
+    """What finds its own parameters is not refused for lacking them."""
+    check_words(Spec(**TINY | {"partition": "dirichlet", "emd": 1.2}))
+
+
+def test_one_damaged_cell_does_not_stop_the_rest(swept: Swept, tmp_path: Path) -> None:
+    """A result that is none is made again; a spec that is none is that cell's failure alone."""
+    shutil.copytree(swept.out, tmp_path / "out")
+    first, second = cells(TINY, {"seed": "0-1", "cohort": [2]}, tmp_path / "out")
+    sha = first.result["model_sha256"]
+    for content in ("", "[]", "null"):
+        (first.folder / "result.json").write_text(content)
+        ended = sweep({"seed": [0, 1], "cohort": [2]}, tmp_path / "out", **TINY)
+        assert [cell.status for cell in ended] == ["done", "done"]
+        assert ended[0].result["model_sha256"] == sha
+    (second.folder / "spec.json").write_text("")
+    rows = table(sweep({"seed": [0, 1], "cohort": [2]}, tmp_path / "out", **TINY))
+    assert [(row["status"], row["error"]) for row in rows] == [
+        ("done", ""),
+        ("failed", f"error: {second.folder / 'spec.json'} is damaged: it is not the JSON of a run"),
+    ]
+
+
+def test_the_folder_of_a_long_name_ends_in_a_hash(tmp_path: Path) -> None:
+    """Names as long as a file system takes are as they were; longer ones differ where their cells do."""
+    plain = folder_name("method=" + "a" * 248)
+    assert plain == "method=" + "a" * 248
+    parts = "+".join(["fedprox(mu=0.1)"] * 20)
+    made = cells(TINY, {"dataset": [f"{parts}1", f"{parts}2"]}, tmp_path)
+    names = [cell.folder.name for cell in made]
+    assert len(set(names)) == 2
+    for name in names:
+        assert len(name) == 255
+        assert name.startswith("dataset=fedprox(mu=0.1)+fedprox")
+        (tmp_path / name).mkdir()
 
 
 def test_the_number_of_processes_must_be_one(tmp_path: Path) -> None:
