@@ -39,12 +39,16 @@ def check_measures(names: tuple[str, ...], method: Method) -> None:
 
 
 def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
-    """Part -> the distance correlation of what it shares with the samples behind it, under a model."""
+    """Part -> the distance correlation of what it shares with the samples behind it, under a model.
+
+    Under a model that has diverged there is none.
+    """
     from unskew.privacy.correlation import watch
     from unskew.privacy.views import views_of
 
     data, views = job.federation.dataset, views_of(job.method.parts)
-    return watch(job.judging_net, data, views, job.local.batch, job.seed, job.device, job.dtype)
+    measured = watch(job.judging_net, data, views, job.local.batch, job.seed, job.device, job.dtype)
+    return lambda model: {part: c for part, c in measured(model).items() if np.isfinite(c)}
 
 
 def centralized_twin(job: Job) -> Job:
@@ -54,7 +58,12 @@ def centralized_twin(job: Job) -> Job:
     return replace(job, method=method, federation=federation, faults=type(job.faults)())
 
 
-def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float, Tree]:
+def finite(value: float) -> float | None:
+    """A number that JSON has; None for what comes of a model that has diverged."""
+    return float(value) if np.isfinite(value) else None
+
+
+def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float | None, Tree]:
     """The divergence after this round, and the centralised model one round further."""
     t = state.round - 1
     memory: dict[str, Tree] = {part.name: {} for part in twin.method.parts}
@@ -63,10 +72,10 @@ def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float, Tree]
         float((state.params[k] - after.params[k]).double().square().sum()) for k in twin.net.trainable
     )
     size = sum(float(after.params[k].double().square().sum()) for k in twin.net.trainable)
-    return float(np.sqrt(apart / size)), after.params
+    return finite(np.sqrt(apart / size)), after.params
 
 
-def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float]:
+def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:
     """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
 
     The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
@@ -93,9 +102,9 @@ def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str,
     local_minima = [minimum(federation.samples(int(c)), int(c)) for c in chosen]
     mean = float(np.dot(weights, local_minima))
     return {
-        "gamma": everything - mean,
-        "global_minimum": everything,
-        "mean_local_minimum": mean,
+        "gamma": finite(everything - mean),
+        "global_minimum": finite(everything),
+        "mean_local_minimum": finite(mean),
         "clients": len(chosen),
         "steps": steps,
     }

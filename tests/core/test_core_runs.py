@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,6 +243,30 @@ def test_a_run_that_explodes_says_so_in_valid_json() -> None:
     assert ended.folder.lines[-1]["global_test_loss"] is None
     assert ended.result["rejected"] > 0
     json.dumps([ended.result, *ended.folder.lines], allow_nan=False)
+
+
+def test_measurements_of_a_run_that_explodes_are_null(tmp_path: Path) -> None:
+    """What is not a number is no JSON, neither in what is returned nor in the files."""
+    few = tiny(sizes=[4, 3, 5])
+    settings = SETTINGS | {"lr": 1e30, "cohort": 2, "late": 0.0, "measure": ("divergence", "gamma")}
+    ended = run(data=few, out=tmp_path / "run", progress=False, **settings)
+    assert ended.result["gamma"]["gamma"] is None
+    for name in ("result.json", "rounds.jsonl"):
+        assert "NaN" not in (tmp_path / "run" / name).read_text()
+        assert "Infinity" not in (tmp_path / "run" / name).read_text()
+
+
+def test_a_diverged_model_has_no_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part whose correlation is not a number is left out of the line; a divergence is null."""
+    from unskew.measure import correlation_watch, finite
+
+    monkeypatch.setattr("unskew.privacy.correlation.watch", lambda *_: lambda model: {"a": 0.5, "b": np.nan})
+    job: Any = SimpleNamespace(
+        federation=tiny(), method=SimpleNamespace(parts=()), local=SimpleNamespace(batch=4)
+    )
+    job.judging_net = job.seed = job.device = job.dtype = None
+    assert correlation_watch(job)({}) == {"a": 0.5}
+    assert [finite(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
 
 
 def test_the_log_as_a_table(whole: Run) -> None:
