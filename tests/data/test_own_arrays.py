@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unskew.data import from_arrays, load
+from unskew.data.dataset import Dataset
 from unskew.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -123,6 +124,31 @@ def test_a_class_that_is_only_in_the_test_set_counts() -> None:
     assert (data.labels, data.y.tolist(), data.y_test.tolist()) == (("a", "b", "c"), [0, 2], [1])
 
 
+def test_a_sparse_tensor_is_filled_with_its_zeros() -> None:
+    """What a sparse tensor leaves out is zero, so nothing is guessed."""
+    dense = torch.eye(20)
+    assert np.array_equal(from_arrays(dense.to_sparse(), Y).x, from_arrays(dense, Y).x)
+
+
+def test_words_in_bytes_are_words_and_an_unused_mask_is_no_mask(tmp_path: Path) -> None:
+    """C programs and HDF5 save words as bytes; a masked array that masks nothing is an array."""
+    path = tmp_path / "bytes.npz"
+    words = np.array(["ä".encode(), b"b"])
+    np.savez(path, x=X, y=words[Y], labels=words)
+    assert load(path).labels == ("ä", "b")
+    assert from_arrays(np.ma.masked_array(X), Y).x.shape == (16, 3)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("y", [(Y + 1) * 1e19, Y.astype(np.uint64) + np.uint64(2**63)])
+def test_a_data_set_refuses_labels_that_int64_cannot_hold(y: np.ndarray) -> None:
+    """Cast without a look, they would be said to be negative."""
+    with pytest.raises(
+        InputError, match=r"must be places among the classes, but sample 0 has (1e.19|9223372)"
+    ):
+        Dataset("own", X, y, X[:0], Y[:0], ("a", "b"), kind="vector")
+
+
 def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray:
     changed = array.copy()
     changed[place] = value
@@ -156,6 +182,34 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
             {"y": _with(Y.astype(float), (4,), np.nan)},
             "labels must be whole numbers or words, but sample 4 of y has nan",
         ),
+        (
+            {"y": (Y + 1) * 1e19},
+            "sample 0 of y has the label 1e+19, too large a number to tell classes apart by; give smaller numbers "
+            "or words",
+        ),
+        (
+            {"y": Y.astype(np.uint64) + np.uint64(2**63)},
+            "sample 0 of y has the label 9223372036854775808, too large a number to tell classes apart by; give "
+            "smaller numbers or words",
+        ),
+        (
+            {"y": (Y + 1) * 1e19, "labels": ["a", "b"]},
+            "sample 0 of y has the label 1e+19, too large a number to tell classes apart by; give smaller numbers "
+            "or words",
+        ),
+        (
+            {"x": X * 1e300},
+            "x has values too large for float32, which ends at 3.4e38, in 20 of 20 samples, first in sample 0; "
+            "scale them",
+        ),
+        (
+            {"x": np.ma.masked_array(X, np.arange(60).reshape(20, 3) == 7)},
+            "x has 1 masked values, first in sample 2; fill them in or drop those samples",
+        ),
+        (
+            {"y": np.array([b"a", b"\xe9"])[Y]},
+            "y holds the bytes b'\\xe9', which are not UTF-8; decode them to words first",
+        ),
         ({"y": ["a"] * 19 + [None]}, "sample 19 of y has no label; drop it or fill it in"),
         ({"y": Y + 1j}, "labels must be whole numbers or words, but y holds complex128"),
         (
@@ -177,6 +231,7 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
         ({"kind": "imgae"}, "there is no kind of data 'imgae'; did you mean 'image'?"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_bad_arrays_are_refused_in_one_sentence(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as caught:
         from_arrays(**({"x": X, "y": Y} | arguments))

@@ -44,6 +44,19 @@ def test_train_and_test_folders_are_the_two_sets(tmp_path: Path) -> None:
     assert data.x_test[:, 0, 0, 0].tolist() == [0, 1, 100, 101]
 
 
+@pytest.mark.parametrize("part", ["test", "Val"])
+def test_a_test_folder_alone_is_no_class(part: str, tmp_path: Path) -> None:
+    """Somebody forgot train/, and would get a single class of all images."""
+    for label in "ab":
+        save(tmp_path / part / label / "0.png", 7)
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} has {part}/ but no train/; put the training images by class into train/ beside it, or give "
+        "the folder that holds the classes itself"
+    )
+
+
 def test_one_coloured_image_makes_all_of_them_coloured(tmp_path: Path) -> None:
     save(tmp_path / "a" / "0.png", 7)
     save(tmp_path / "a" / "1.png", 7)

@@ -189,6 +189,84 @@ def test_semicolons_are_noticed(tmp_path: Path) -> None:
     assert load(f"{path}(sep=';')").labels == ("x", "y")
 
 
+@pytest.mark.parametrize("first", [0, 7])
+def test_a_value_without_a_name_in_every_line_is_refused(first: int, tmp_path: Path) -> None:
+    """It would shift every column by one, the label too."""
+    path = tmp_path / "t.csv"
+    path.write_text("label,a,b\n" + "".join(f"{first + k},{k % 2},{k},{k}\n" for k in range(9)))
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"line 2 of {path} has 4 values, the header 3 names; name every column or take out what has no name"
+    )
+
+
+@pytest.mark.parametrize("header", ["a,b,label", "a,b,label,"])
+def test_a_comma_at_the_end_of_every_line_is_no_column(header: str, tmp_path: Path) -> None:
+    """Some programs write one; the label before it is still the label."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n" + "".join(f"{k},5,{'xy'[k % 2]},\n" for k in range(8)))
+    data = load(path, test=0)
+    assert (data.labels, data.shape, data.x[3].tolist()) == (("x", "y"), (2,), [3.0, 5.0])
+
+
+def test_semicolons_are_noticed_with_decimal_commas_too(tmp_path: Path) -> None:
+    """There the lines have more values than the header only because the commas are no separators."""
+    path = tmp_path / "t.csv"
+    path.write_text("a;label\n1,5;x\n2,5;y\n")
+    with pytest.raises(InputError, match=r"seems to be separated by semicolons; write sep=';'$"):
+        load(path)
+
+
+@pytest.mark.parametrize("labels", [["2e300", "1e300"], [2**63 + 5, 2**63 + 6]])
+def test_labels_too_large_to_tell_apart_are_refused(labels: list[object], tmp_path: Path) -> None:
+    """As int64 they would be one class, or have negative names."""
+    path = write(pd.DataFrame({"a": np.arange(8), "label": labels * 4}), tmp_path / "t.csv")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    shown = "2e+300" if "2e300" in labels else labels[0]
+    assert str(caught.value) == (
+        f"the label 'label' of {path} is {shown} in line 2, too large a number to tell classes apart by; write "
+        "smaller numbers or words"
+    )
+
+
+def test_numbers_too_large_for_float32_are_said_to_be_so(tmp_path: Path) -> None:
+    """They are neither empty nor infinite in the file."""
+    path = write(pd.DataFrame({"a": [1.0, 1e300] * 4, "label": [0, 1] * 4}), tmp_path / "t.csv")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"column 'a' of {path} has 1e+300 in line 3, which is too large for float32, which ends at 3.4e38; "
+        "scale the column"
+    )
+
+
+def test_a_label_column_of_lists_is_refused(tmp_path: Path) -> None:
+    """Parquet can hold lists; a class is no list."""
+    path = write(pd.DataFrame({"a": np.arange(4.0), "label": [[0], [1]] * 2}), tmp_path / "t.parquet")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"the label 'label' of {path} must be whole numbers or words, but row 0 has [0]"
+    )
+
+
+@pytest.mark.parametrize("error", [KeyError("schema"), TypeError("no name"), NotImplementedError()])
+def test_whatever_damaged_parquet_raises_is_one_sentence(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Broken metadata fails deep in the reader, with errors of many kinds."""
+
+    def fail(path: Path) -> None:
+        raise error
+
+    path = write(FRAME, tmp_path / "t.parquet")
+    monkeypatch.setattr(pd, "read_parquet", fail)
+    with pytest.raises(InputError, match=f"^{path} cannot be read as a table "):
+        load(path)
+
+
 def test_lines_of_unequal_length_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,label\n1,x\n2,y,9\n3,x\n")

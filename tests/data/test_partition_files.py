@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -235,3 +236,17 @@ def test_a_bad_request_is_refused_in_one_sentence(call, sentence: str) -> None:
     with pytest.raises(InputError) as refused:
         call()
     assert str(refused.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "column", [np.array([1, np.nan, 2, 2, 1, 1]), np.array([1, None, 2, 2, 1, 1], object)]
+)
+def test_samples_without_a_client_are_refused(column: np.ndarray) -> None:
+    """A NaN would be a client of its own."""
+    data = dataclasses.replace(people(), columns={"subject": column})
+    with pytest.raises(InputError) as caught:
+        partition(data, "by(subject)")
+    assert str(caught.value) == (
+        "column 'subject' is empty or NaN in 1 of 6 samples, first in sample 1, so they belong to no client; "
+        "fill it in or drop those samples"
+    )

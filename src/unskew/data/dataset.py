@@ -78,6 +78,9 @@ def checked_labels(y: Sequence[int] | Array, classes: int | None, where: str) ->
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise InputError(f"{where} must be one whole number a sample, not an array of shape {labels.shape}")
+    if (large := too_large_label(labels)).any():
+        place = int(np.flatnonzero(large)[0])
+        raise InputError(f"{where} must be places among the classes, but sample {place} has {labels[place]}")
     if labels.dtype.kind == "f" and np.all(np.isfinite(labels)) and np.all(labels == np.floor(labels)):
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "iub":
@@ -92,6 +95,13 @@ def checked_labels(y: Sequence[int] | Array, classes: int | None, where: str) ->
             f"{where} go from 0 to {classes - 1}, but sample {int(labels.argmax())} has {labels.max()}"
         )
     return labels
+
+
+def too_large_label(labels: Array) -> Array:
+    """Which numbers, as int64, would be another or the same as their neighbours: two classes in one."""
+    if labels.dtype.kind == "f":
+        return np.asarray(np.isfinite(labels) & (np.abs(labels) >= 2**53))
+    return np.asarray(labels >= 2**63 if labels.dtype.kind == "u" else np.zeros(labels.shape, bool))
 
 
 def channel_moments(x: Array) -> tuple[Array, Array]:

@@ -37,6 +37,12 @@ class ImageFolder:
     def read(self, path: Path) -> Dataset:
         """All images below the folder, grey or colour alike, in the order of their names."""
         train = _sub_folder(path, _TRAIN)
+        folders = [p.name for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")]
+        if folders and all(name.lower() in _TEST for name in folders):
+            raise InputError(
+                f"{path} has {' and '.join(f'{name}/' for name in folders)} but no train/; put the training "
+                "images by class into train/ beside it, or give the folder that holds the classes itself"
+            )
         test = _sub_folder(path, _TEST) if train else None
         sides = {"train": _files(train or path)}
         if test is not None:

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset, Kind, channel_moments, hold_out
+from unskew.data.dataset import Array, Dataset, Kind, channel_moments, hold_out, too_large_label
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
+
+FLOAT32_IN_WORDS = "too large for float32, which ends at 3.4e38"
 
 
 def from_arrays(
@@ -104,6 +106,12 @@ def _label_values(values: Array, what: str) -> Array:
         values = values if values.dtype.kind == "U" else np.array(values.tolist())
     if values.dtype.kind in "US":
         return values.astype(str)
+    if (large := too_large_label(values)).any():
+        place = int(np.flatnonzero(large)[0])
+        raise InputError(
+            f"sample {place} of {what} has the label {values[place]}, too large a number to tell classes "
+            "apart by; give smaller numbers or words"
+        )
     if values.dtype.kind in "iub":
         return values.astype(np.int64)
     if values.dtype.kind == "f":
@@ -124,12 +132,19 @@ def _features(x: Any, what: str, kind: Kind | None) -> tuple[Array, Kind]:
     if array.ndim < 2 or 0 in array.shape:
         raise InputError(f"{what} has the shape {array.shape}; give at least one row of features a sample")
     if array.dtype.kind == "f":
-        array = array.astype(np.float32)
         finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
         if not finite.all():
             raise InputError(
                 f"{what} has NaN or infinite values in {int((~finite).sum())} of {len(array)} samples, "
                 f"first in sample {int(np.flatnonzero(~finite)[0])}; fill them in or drop those samples"
+            )
+        with np.errstate(over="ignore"):
+            array = array.astype(np.float32)
+        held = np.isfinite(array).reshape(len(array), -1).all(axis=1)
+        if not held.all():
+            raise InputError(
+                f"{what} has values {FLOAT32_IN_WORDS}, in {int((~held).sum())} of {len(array)} samples, "
+                f"first in sample {int(np.flatnonzero(~held)[0])}; scale them"
             )
     found = kind or _guess(array)
     if found == "vector":
@@ -171,9 +186,15 @@ def _plain(values: Any, what: str) -> Array:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
         tensor = values.detach().cpu()
+        tensor = tensor if tensor.layout == torch.strided else tensor.to_dense()
         values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     elif isinstance(values, (list, tuple)):
         values = [_plain(v, what) if torch is not None and isinstance(v, torch.Tensor) else v for v in values]
+    if isinstance(values, np.ma.MaskedArray) and (masked := np.argwhere(np.ma.getmaskarray(values))).size:
+        raise InputError(
+            f"{what} has {len(masked)} masked values, first in sample {masked[0][0]}; fill them in or drop "
+            "those samples"
+        )
     try:
         array = np.asarray(values)
     except ValueError:
@@ -183,7 +204,17 @@ def _plain(values: Any, what: str) -> Array:
             f"{what} is ragged: sample 0 has the shape {shapes[0]} but sample {odd} has {shapes[odd]}; "
             "give every sample the same shape"
         ) from None
-    return array
+    return _decoded(array, what) if array.dtype.kind == "S" else array
+
+
+def _decoded(values: Array, what: str) -> Array:
+    """Words that were saved as bytes, as words."""
+    try:
+        return np.char.decode(values, "utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{what} holds the bytes {error.object!r}, which are not UTF-8; decode them to words first"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -208,7 +239,7 @@ class Npz:
             raise InputError(f"{path} must hold the arrays x and y; it holds {held}")
         x_test, y_test = arrays.pop("x_test", None), arrays.pop("y_test", None)
         names = arrays.pop("labels", arrays.pop("class_names", None))
-        labels = None if names is None else [str(v) for v in np.ravel(names)]
+        labels = None if names is None else [str(v) for v in np.ravel(_plain(names, "labels"))]
         columns = {key: values for key, values in arrays.items() if values.shape == x.shape[:1]}
         return from_arrays(
             x,

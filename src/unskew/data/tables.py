@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
-from unskew.data.own import from_arrays
+from unskew.data.dataset import Array, Dataset, too_large_label
+from unskew.data.own import FLOAT32_IN_WORDS, from_arrays
 from unskew.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -87,11 +88,13 @@ class Table:
                 frame = pandas.read_parquet(path)
             else:
                 sep = self.sep or ("\t" if path.suffix.lower() == ".tsv" else ",")
-                frame = pandas.read_csv(path, sep=sep, skipinitialspace=True)
+                frame = _read_text(path, sep)
+        except InputError:
+            raise
         except pandas.errors.EmptyDataError:
             raise InputError(f"{path} is empty; its first line must name the columns") from None
-        except (ValueError, OSError, pandas.errors.ParserError) as error:
-            why = " ".join(str(error).split())
+        except Exception as error:  # damaged Parquet metadata may raise anything
+            why = " ".join(str(error).split()) or type(error).__name__
             raise InputError(f"{path} cannot be read as a table ({why})") from None
         if not len(frame):
             raise InputError(f"{path} has no rows below the names of its columns")
@@ -112,12 +115,46 @@ class Table:
                 f"write label={usual[0]}"
             )
         if len(frame.columns) == 1:
-            for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
-                if sign in frame.columns[0]:
-                    raise InputError(f"{path} seems to be separated by {word}; write sep={sign!r}")
+            problem = _other_separator(frame.columns[0], path)
+            if problem:
+                raise problem
         raise InputError(
             f"{path} has no column called label, class, y or target; write label= and one of {_listed(frame)}"
         )
+
+
+def _read_text(path: Path, sep: str) -> DataFrame:
+    """Separated text, its values below the names that the header gives them.
+
+    Left alone, pandas takes the first of one value too many for an index, and every column shifts.
+    """
+    import pandas
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Length of header", pandas.errors.ParserWarning)
+        try:
+            frame = pandas.read_csv(path, sep=sep, skipinitialspace=True, index_col=False)
+        except pandas.errors.ParserWarning:
+            first = pandas.read_csv(path, sep=sep, skipinitialspace=True, nrows=1)
+            names = len(first.columns)
+            if names == 1 and (problem := _other_separator(str(first.columns[0]), path)):
+                raise problem from None
+            raise InputError(
+                f"line 2 of {path} has {names + first.index.nlevels} values, the header {names} names; "
+                "name every column or take out what has no name"
+            ) from None
+    last = len(frame.columns) - 1
+    if last and frame.columns[last] == f"Unnamed: {last}" and frame.iloc[:, last].isna().all():
+        frame = frame.iloc[:, :last]  # a comma at the end of every line
+    return frame
+
+
+def _other_separator(header: str, path: Path) -> InputError | None:
+    """What to say of a header that is a single name, if the columns seem to be separated by another sign."""
+    for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if sign in header:
+            return InputError(f"{path} seems to be separated by {word}; write sep={sign!r}")
+    return None
 
 
 def _no_column(what: str, column: str, frame: DataFrame, path: Path) -> InputError:
@@ -161,12 +198,18 @@ def _numbers(frame: DataFrame, columns: list[str], path: Path) -> Array:
     features = np.empty((len(frame), len(columns)), np.float32)
     for k, column in enumerate(columns):
         with np.errstate(over="ignore"):
-            values = pandas.to_numeric(frame[column], errors="coerce").astype(float).to_numpy(np.float32)
-        bad = ~np.isfinite(values)
+            exact = pandas.to_numeric(frame[column], errors="coerce").astype(float).to_numpy(np.float64)
+            values = exact.astype(np.float32)
+        bad = ~np.isfinite(exact)
         if bad.any():
             raise InputError(
                 f"column {column!r} of {path} is empty, NaN or infinite in {int(bad.sum())} of {len(frame)} "
                 f"rows, first in {_first(bad, path)}; fill them in or drop those rows"
+            )
+        if (large := ~np.isfinite(values)).any():
+            raise InputError(
+                f"column {column!r} of {path} has {exact[large][0]:g} in {_first(large, path)}, which is "
+                f"{FLOAT32_IN_WORDS}; scale the column"
             )
         features[:, k] = values
     return features
@@ -179,11 +222,23 @@ def _labels(values: Series, path: Path) -> Array:
             f"the label {values.name!r} of {path} is empty in {_first(empty, path)}; fill it in or drop it"
         )
     array = values.to_numpy()
+    if array.dtype.kind == "O":
+        odd = np.array([isinstance(v, (list, tuple, dict, np.ndarray)) for v in array])
+        if odd.any():
+            raise InputError(
+                f"the label {values.name!r} of {path} must be whole numbers or words, "
+                f"but {_first(odd, path)} has {array[odd][0]}"
+            )
     if array.dtype.kind == "f" and (broken := array != np.floor(array)).any():
         where = _first(broken, path)
         raise InputError(
             f"the label {values.name!r} of {path} must be whole numbers or words, "
             f"but {where} has {array[broken][0]}"
+        )
+    if (large := too_large_label(array)).any():
+        raise InputError(
+            f"the label {values.name!r} of {path} is {array[large][0]} in {_first(large, path)}, too large a "
+            "number to tell classes apart by; write smaller numbers or words"
         )
     return array.astype(str) if array.dtype.kind not in "iufb" else array
 

@@ -36,7 +36,16 @@ class By(Family):
             raise InputError(f"by({self.column}) needs a data set with columns, and this one has none")
         if self.column not in columns:
             raise unknown("column", self.column, columns)
-        return columns[self.column]
+        values = np.asarray(columns[self.column])
+        missing = np.flatnonzero(values != values)  # NaN differs from itself
+        if values.dtype == object:
+            missing = np.array([k for k, v in enumerate(values) if v is None or v != v], np.int64)
+        if len(missing):
+            raise InputError(
+                f"column {self.column!r} is empty or NaN in {len(missing)} of {len(values)} samples, first in "
+                f"sample {missing[0]}, so they belong to no client; fill it in or drop those samples"
+            )
+        return values
 
 
 def _distinct(values: Array) -> tuple[Array, Array]:
