@@ -2,14 +2,16 @@
 
 One language names partitions, methods, data sets, models and schedules, on the command line, in TOML and in
 Python. An expression is a sum of calls; a call's values are numbers, words, strings, lists or calls again.
-``build`` turns a call into the dataclass of that name and checks every value against the field's type;
-``render`` is its inverse, so that a saved run can name exactly what it used.
+Within a string its own quote is written twice, as in a CSV file. ``build`` turns a call into the dataclass of
+that name and checks every value against the field's type; ``render`` is its inverse, so that a saved run can
+name exactly what it used.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import os
 import re
 import types
 import typing
@@ -39,7 +41,7 @@ _TOKEN = re.compile(
     r"""\s*(?:
       (?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![A-Za-z_0-9]))
     | (?P<name>[A-Za-z_0-9][A-Za-z_0-9.:/-]*)
-    | (?P<string>"[^"]*"|'[^']*')
+    | (?P<string>"(?:[^"]|"")*"|'(?:[^']|'')*')
     | (?P<sign>[()\[\],=+]))""",
     re.VERBOSE,
 )
@@ -54,9 +56,7 @@ class _Reader:
         while at < len(text.rstrip()):
             match = _TOKEN.match(text, at)
             if match is None:
-                raise InputError(
-                    f"cannot read {text!r} at {text[at:].strip()!r}; write it like name(1, key=2)"
-                )
+                raise InputError(f"cannot read {text!r} at {text[at:].strip()!r}; {_remedy(text, at)}")
             self.tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
             at = match.end()
         self.at = 0
@@ -135,8 +135,18 @@ class _Reader:
             raise InputError(f"expected a value but found {word!r} in {self.text!r}")
         self.at += 1
         if kind == "string":
-            return word[1:-1]
+            return word[1:-1].replace(word[0] * 2, word[0])
         return float(word) if re.search(r"[.eE]", word) else int(word)
+
+
+def _remedy(text: str, at: int) -> str:
+    """What to write instead of a sign that no word has: mostly a column's name that needs quotes."""
+    sign = next(at + k for k, letter in enumerate(text[at:]) if not letter.isspace())
+    begun = re.search(r"[^()\[\],=+\s\"]*$", text[:sign])
+    word = (begun[0] if begun else "") + re.split(r"[()\[\],=+\"]", text[sign:])[0].rstrip()
+    if "(" in text[:sign] and (word[0].isalpha() or word[0] == "_"):
+        return f"put the name in quotes, {written(word)}"
+    return "write it like name(1, key=2)"
 
 
 def parse(text: str) -> list[Call]:
@@ -152,6 +162,18 @@ def parse_one(text: str, kind: str) -> Call:
     if len(calls) != 1:
         raise InputError(f"{text!r} names {len(calls)} {kind}s; write one")
     return calls[0]
+
+
+def path_and_options(text: str) -> tuple[str, str]:
+    """``a/b.csv(label=x)`` as the path and its options; brackets of a path that is there belong to it."""
+    if not text.rstrip().endswith(")") or os.path.exists(os.path.expanduser(text)):
+        return text, ""
+    brackets = [match.start() for match in re.finditer(r"\(", text) if match.start()]
+    if not brackets:
+        return text, ""
+    there = [at for at in brackets if os.path.exists(os.path.expanduser(text[:at].strip()))]
+    at = there[-1] if there else brackets[0]
+    return text[:at].strip(), text[at:]
 
 
 def build(call: Call | str, known: Mapping[str, type[T]], kind: str) -> T:
@@ -218,9 +240,9 @@ def written(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(written(v) for v in value) + "]"
     if isinstance(value, str):
-        token = _TOKEN.fullmatch(value)
-        plain = token is not None and token.lastgroup == "name" and value.lower() not in _WORDS
-        return value if plain else f'"{value}"'
+        token = _TOKEN.match(value)
+        plain = token is not None and token["name"] == value and value.lower() not in _WORDS
+        return value if plain else '"' + value.replace('"', '""') + '"'
     if dataclasses.is_dataclass(value) and not isinstance(value, Call):
         return render(value)
     return repr(value) if isinstance(value, float) else str(value)

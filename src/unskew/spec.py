@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 import re
 import tomllib
 import types
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
-from unskew.expression import convert
+from unskew.expression import convert, path_and_options
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -174,11 +175,23 @@ class Spec:
 
 
 def anchored(text: Any) -> Any:
-    """A file or folder that is there by its whole path, so that a run can be resumed from anywhere."""
-    if not isinstance(text, str) or not re.match(r"[^(]*[./]", text):
+    """A file or folder that is there by its whole path, so that a run can be resumed from anywhere.
+
+    What the registries name stays a name, also beside a folder of that name. Names are written in one way,
+    without spaces around them or before the bracket.
+    """
+    if not isinstance(text, str) or not text.strip():
         return text
-    path, bracket, options = text.partition("(")
-    return str(Path(path).resolve()) + bracket + options if Path(path).exists() else text
+    path, options = path_and_options(text)
+    if not os.path.exists(path):  # which, unlike Path's, says no to what is too long for a path
+        return re.sub(r"^(\w+)\s+\(", r"\1(", text.strip())
+    if not re.search(r"[./]", path):
+        from unskew.data.partition import FAMILIES, PRESETS
+        from unskew.data.sources import SOURCES
+
+        if path in {*SOURCES, *FAMILIES, *PRESETS}:
+            return text.strip()
+    return str(Path(path).resolve()) + options
 
 
 PRECISIONS = {"float32": "fp32", "float64": "fp64"}

@@ -124,3 +124,34 @@ def test_files_are_named_by_their_whole_path(tmp_path: Path, monkeypatch: pytest
     assert spec.partition == "dirichlet(0.1)"
     assert Spec(dataset="digits").dataset == "digits"
     assert Spec(dataset="absent.csv").dataset == "absent.csv"
+
+
+def test_folders_and_names_with_brackets_are_whole_paths_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bare folder name is found only from the folder it lies in; what is a data set's or family's name is none."""
+    for name in ("shades", "digits", "iid", "photos (copy)"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data(1).csv").write_text("a,label\n1,0\n")
+    (tmp_path / "datalink").symlink_to(tmp_path / "shades")
+    monkeypatch.chdir(tmp_path)
+    here = str(tmp_path.resolve())
+    for text in (
+        "shades",
+        "shades(size=4)",
+        "data(1).csv",
+        "data(1).csv(label=label)",
+        "photos (copy)(size=4)",
+    ):
+        assert Spec(dataset=text).dataset == f"{here}/{text}"
+    assert Spec(data_folder="datalink").data_folder == f"{here}/shades"
+    spec = Spec(dataset="digits(test=0.5)", partition="iid")
+    assert (spec.dataset, spec.partition) == ("digits(test=0.5)", "iid")
+    long = f"mixed({', '.join(['labels(1)'] * 900)})"
+    assert Spec(partition=long).partition == long
+
+
+@pytest.mark.parametrize("text", [" by(hosp)", "by (hosp)", "by(hosp) "])
+def test_spaces_around_a_name_change_nothing(text: str) -> None:
+    """A run looks at how the partition begins to see whether it brings its own number of clients."""
+    assert Spec(partition=text).partition == "by(hosp)"

@@ -9,7 +9,7 @@ from typing import Any
 from unskew.data.dataset import Dataset
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError
-from unskew.expression import Call, build, parse_one
+from unskew.expression import Call, build, parse_one, path_and_options
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 
@@ -22,7 +22,7 @@ def load(name: str | os.PathLike[str], root: str | os.PathLike[str] | None = Non
     ``"readings.csv(label=activity, client=subject)"``. ``options`` are further options by keyword. ``root``
     is the data folder; without it the variable UNSKEW_DATA, and without that the user's cache.
     """
-    path, inner = (name, "") if isinstance(name, os.PathLike) else _split(name)
+    path, inner = (name, "") if isinstance(name, os.PathLike) else path_and_options(name)
     if not _is_path(path):
         call = parse_one(str(name), "data set")
         call = Call(call.name, call.args, (*call.kwargs, *options.items()))
@@ -53,14 +53,6 @@ def _read_own(path: Path, args: tuple[Any, ...], options: tuple[tuple[str, Any],
             "or a folder of images by class"
         )
     return build(Call(kind, args, options), kinds, "kind of own data").read(path)
-
-
-def _split(text: str) -> tuple[str, str]:
-    """``a/b.csv(label=x)`` as the path and its options."""
-    bracket = text.find("(")
-    if bracket > 0 and text.rstrip().endswith(")") and not Path(text).exists():
-        return text[:bracket].strip(), text[bracket:]
-    return text, ""
 
 
 def _is_path(text: str | os.PathLike[str]) -> bool:
