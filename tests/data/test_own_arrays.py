@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from unskew.data import from_arrays, load
 from unskew.data.dataset import Dataset
+from unskew.data.partition import Partition
 from unskew.errors import InputError
 
 RNG = np.random.default_rng(0)
@@ -216,6 +218,10 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
             {"y": ["cat", "dgo"] * 10, "labels": ["cat", "dog"]},
             "there is no class 'dgo'; did you mean 'dog'?",
         ),
+        (
+            {"labels": ["a", "b", "a"]},
+            "own data has two classes called 'a'; give every class its own name",
+        ),
         ({"labels": ["only"]}, "the labels of own data go from 0 to 0, but sample 1 has 1"),
         ({"x_test": X}, "x_test and y_test go together; give both or neither"),
         (
@@ -277,6 +283,60 @@ def test_an_npz_file_without_x_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         load(path)
     assert str(caught.value) == f"{path} must hold the arrays x and y; it holds data, y"
+
+
+def test_a_single_array_is_no_npz_file(tmp_path: Path) -> None:
+    """np.save writes to any name that it is given."""
+    path = tmp_path / "arr.npz"
+    with path.open("wb") as file:
+        np.save(file, X)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == (
+        f"{path} holds a single array, as np.save writes it; write several by their names with np.savez"
+    )
+
+
+def _with_header(path: Path, header: bytes) -> None:
+    """An .npz file whose y has this header, in an archive that is whole."""
+    text = header.ljust(117) + b"\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(80))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (5, ",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (5L, 2)} '''",
+        b"{'descr': [[]], 'fortran_order': False, 'shape': (5, 2), }",
+        b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1, -7), }",
+    ],
+)
+def test_a_damaged_header_is_one_sentence(header: bytes, tmp_path: Path) -> None:
+    """It fails in the tokenizer, in the types or in the shape, and a saved partition fails alike."""
+    path = tmp_path / "broken.npz"
+    _with_header(path, header)
+    for read in (load, Partition.load):
+        with pytest.raises(InputError, match=f"^{path} is damaged: it is not a whole .npz archive; "):
+            read(path)
+
+
+def test_a_file_with_a_password_is_said_to_have_one(tmp_path: Path) -> None:
+    """Zip archives can be locked, and numpy has no key."""
+    path = tmp_path / "locked.npz"
+    np.savez(path, x=X, y=Y)
+    data = bytearray(path.read_bytes())
+    for start, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        at = data.find(start)
+        while at >= 0:
+            data[at + flags] |= 1
+            at = data.find(start, at + 1)
+    path.write_bytes(data)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path} is locked with a password; save it without one"
 
 
 def test_an_option_that_npz_has_not_is_refused_with_those_it_has(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,4 +115,45 @@ def test_a_folder_without_classes_or_a_class_without_images_is_refused(tmp_path:
         load(tmp_path / "hollow")
     assert str(caught.value) == (
         f"{tmp_path}/hollow/a holds no images; remove it or put images of the class into it"
+    )
+
+
+@pytest.mark.parametrize("size", [1_000_000, "64x5000", (5000, 2)])
+def test_a_size_that_no_memory_holds_is_refused(size: object, tmp_path: Path) -> None:
+    """A slip of the finger would otherwise fill the memory until the machine stops it."""
+    save(tmp_path / "a" / "0.png", 7)
+    with pytest.raises(InputError, match=r"^size must be at most 4096 pixels a side, not "):
+        load(tmp_path, size=size)
+
+
+def test_a_damaged_header_of_an_image_is_one_sentence(tmp_path: Path) -> None:
+    """Each format's reader has errors of its own; that of .ppm is a ValueError."""
+    save(tmp_path / "a" / "0.ppm", (1, 2, 3))
+    (tmp_path / "a" / "1.ppm").write_bytes(b"P6\n6 x4\n255\n" + bytes(72))
+    with pytest.raises(InputError, match=f"^{tmp_path}/a/1.ppm cannot be read as an image "):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("closed", ["", "a", "a/more"])
+def test_a_folder_that_may_not_be_opened_is_not_called_empty(
+    closed: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its images may be there; who may not look cannot say."""
+    save(tmp_path / "a" / "more" / "0.png", 7)
+    listed = os.scandir, os.listdir
+
+    def guarded(look: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def guard(path: Any = ".") -> Any:
+            if Path(path) == tmp_path / closed:
+                raise PermissionError(13, "Permission denied", str(path))
+            return look(path)
+
+        return guard
+
+    monkeypatch.setattr(os, "scandir", guarded(listed[0]))
+    monkeypatch.setattr(os, "listdir", guarded(listed[1]))
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    assert str(caught.value) == (
+        f"the folder {tmp_path / closed} cannot be read (Permission denied); change its permissions or remove it"
     )

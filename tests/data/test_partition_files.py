@@ -250,3 +250,16 @@ def test_samples_without_a_client_are_refused(column: np.ndarray) -> None:
         "column 'subject' is empty or NaN in 1 of 6 samples, first in sample 1, so they belong to no client; "
         "fill it in or drop those samples"
     )
+
+
+@pytest.mark.parametrize("broken", [{"record": "{not JSON"}, {"record": "3"}, {"indices": ["a", "b"]}])
+def test_a_partition_whose_arrays_are_nonsense_is_refused(broken: dict[str, object], tmp_path: Path) -> None:
+    """The archive may be whole and what it holds may not be."""
+    path = partition(LABELS, "iid", 5).save(tmp_path / "split.npz")
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    np.savez(path, **(arrays | {key: np.array(value) for key, value in broken.items()}))
+    with pytest.raises(
+        InputError, match=f"^{path} is damaged: its record or its lists of samples cannot be read"
+    ):
+        Partition.load(path)

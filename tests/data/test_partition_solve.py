@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,18 @@ def test_sems_own_setting_is_found_back() -> None:
     found = solve_scarcity(BALANCED, 100, sparsity=0.6268, scarcity=0.3793, below=True)
     assert found.alpha == pytest.approx(0.1, rel=0.01)
     assert found.fraction == pytest.approx(0.2, rel=0.01)
+
+
+def test_more_classes_than_anyone_can_list_are_refused() -> None:
+    """A million classes have a million settings, and would never end."""
+    with pytest.raises(InputError, match=r"^settings are listed for at most 1000 classes, not 1000000; "):
+        solutions(1.0, 1_000_000)
+
+
+def test_many_classes_are_solved_in_seconds() -> None:
+    """The shards of a client are drawn in numbers of ways that have thousands of digits."""
+    start = time.perf_counter()
+    assert len(solutions(1.0, 1000)) > 1000
+    assert time.perf_counter() - start < 20
+    # h has the mean 1000 and, nearly normal, the deviation 29.24: EMD = 10 x 29.24 x sqrt(2/pi) / 10,000
+    assert build_family("shards(10000)").expected_emd(10, 20) == pytest.approx(0.02333, abs=2e-5)

@@ -38,6 +38,9 @@ class Dataset:
     source: str = ""
 
     def __post_init__(self) -> None:
+        twice = next((name for k, name in enumerate(self.labels) if name in self.labels[:k]), None)
+        if twice is not None:
+            raise InputError(f"{self.name} has two classes called {twice!r}; give every class its own name")
         object.__setattr__(self, "y", checked_labels(self.y, len(self.labels), f"the labels of {self.name}"))
         object.__setattr__(
             self, "y_test", checked_labels(self.y_test, len(self.labels), f"the test labels of {self.name}")

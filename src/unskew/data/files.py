@@ -102,9 +102,13 @@ def _zip_contents(stream: IO[bytes], wanted: Callable[[str], bool]) -> Iterator[
 def read_npz(path: Path, *needed: str) -> dict[str, Array]:
     """The arrays of an .npz file, none of them pickled, ``needed`` ones all there."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as stream:
+            archive = np.load(stream, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise damaged(path, "it holds a single array, not an .npz archive")
+                raise InputError(
+                    f"{path} holds a single array, as np.save writes it; write several by their names with "
+                    "np.savez"
+                )
             arrays = {}
             for key in archive.files:
                 try:
@@ -118,11 +122,16 @@ def read_npz(path: Path, *needed: str) -> dict[str, Array]:
                     ) from None
     except InputError:
         raise
-    except (*_BROKEN, ValueError) as error:
-        why = "it is not a whole .npz archive" if isinstance(error, ValueError) else _reason(error)
-        raise damaged(path, why) from None
+    except _BROKEN as error:
+        raise damaged(path, _reason(error)) from None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from None
+    except MemoryError:
+        raise InputError(f"{path} says it holds more than fits into memory") from None
+    except Exception as error:  # a header of damaged text fails in numpy and in Python's own tokenizer
+        if "encrypted" in str(error):
+            raise InputError(f"{path} is locked with a password; save it without one") from None
+        raise damaged(path, "it is not a whole .npz archive") from None
     missing = [key for key in needed if key not in arrays]
     if missing:
         raise InputError(f"{path} lacks the array {missing[0]!r}; it holds {', '.join(arrays) or 'nothing'}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,6 +19,7 @@ ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing", "val", "valid", "validation")
 _GREY = ("1", "L", "LA")
+LARGEST_SIDE = 4096
 _COLOUR = ("RGB", "RGBA", "P", "CMYK", "YCbCr")
 
 
@@ -37,7 +40,7 @@ class ImageFolder:
     def read(self, path: Path) -> Dataset:
         """All images below the folder, grey or colour alike, in the order of their names."""
         train = _sub_folder(path, _TRAIN)
-        folders = [p.name for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")]
+        folders = [folder.name for folder in _sub_folders(path)]
         if folders and all(name.lower() in _TEST for name in folders):
             raise InputError(
                 f"{path} has {' and '.join(f'{name}/' for name in folders)} but no train/; put the training "
@@ -80,7 +83,9 @@ class ImageFolder:
                         )
                     grey = grey and image.mode in _GREY
                     picture = image.convert("L" if image.mode in _GREY else "RGB")
-            except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+            except InputError:
+                raise
+            except Exception as error:  # each format's reader fails in its own way on a damaged header
                 raise InputError(f"{file} cannot be read as an image ({error})") from None
             if size is not None and picture.size != size:
                 picture = picture.resize(size, Image.Resampling.BILINEAR)
@@ -103,16 +108,37 @@ def _sub_folder(path: Path, names: tuple[str, ...]) -> Path | None:
 def _files(folder: Path) -> list[tuple[Path, str]]:
     """The images of each class folder, and their class; other files are passed over."""
     found = []
-    for group in sorted(folder.iterdir()):
-        if not group.is_dir() or group.name.startswith("."):
-            continue
-        images = [f for f in sorted(group.rglob("*")) if _is_image(f)]
+    for group in _sub_folders(folder):
+        images = sorted(file for file in _below(group) if _is_image(file))
         if not images:
             raise InputError(f"{group} holds no images; remove it or put images of the class into it")
         found += [(file, group.name) for file in images]
     if not found:
         raise InputError(f"{folder} holds no images by class; make a sub-folder of images for each class")
     return found
+
+
+def _sub_folders(path: Path) -> list[Path]:
+    try:
+        return [p for p in sorted(path.iterdir()) if p.is_dir() and not p.name.startswith(".")]
+    except OSError as error:
+        raise _unreadable(error) from None
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files below a folder; one that may not be opened is not one without images."""
+
+    def refuse(error: OSError) -> None:
+        raise _unreadable(error)
+
+    for place, _, names in os.walk(folder, onerror=refuse):
+        yield from (Path(place, name) for name in names)
+
+
+def _unreadable(error: OSError) -> InputError:
+    return InputError(
+        f"the folder {error.filename} cannot be read ({error.strerror}); change its permissions or remove it"
+    )
 
 
 def _is_image(file: Path) -> bool:
@@ -129,4 +155,6 @@ def _checked_size(size: int | str | tuple[int, ...] | None) -> tuple[int, int] |
         sides = (size, size) if isinstance(size, int) else size
     if len(sides) != 2 or min(sides) < 1:
         raise InputError(f"size must be a number of pixels or width x height such as 32x24, not {size}")
+    if max(sides) > LARGEST_SIDE:
+        raise InputError(f"size must be at most {LARGEST_SIDE} pixels a side, not {size}")
     return sides[0], sides[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -54,7 +55,7 @@ class Labels(Family):
     @classmethod
     def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
         members = (cls(q) for q in range(1, classes + 1))
-        return [m for m in members if abs(m.expected_emd(classes, clients) - emd) < 5e-3][:1]
+        return list(islice((m for m in members if abs(m.expected_emd(classes, clients) - emd) < 5e-3), 1))
 
 
 @dataclass(frozen=True)
@@ -93,10 +94,10 @@ class Shards(Family):
         of_class = max(1, round(shards / classes))
         if of_class >= shards:
             return 0.0
-        total = 0.0
+        total, all_ways = 0.0, _log_comb(shards, self.s)
         for h in range(max(0, self.s - (shards - of_class)), min(self.s, of_class) + 1):
-            ways = math.comb(of_class, h) * math.comb(shards - of_class, self.s - h)
-            total += ways / math.comb(shards, self.s) * abs(h / self.s - 1 / classes)
+            ways = _log_comb(of_class, h) + _log_comb(shards - of_class, self.s - h)
+            total += math.exp(ways - all_ways) * abs(h / self.s - 1 / classes)
         return classes * total
 
     @classmethod
@@ -106,4 +107,9 @@ class Shards(Family):
     @classmethod
     def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
         members = (cls(s) for s in range(1, 10 * classes))
-        return [m for m in members if abs(m.expected_emd(classes, clients) - emd) < 5e-3][:1]
+        return list(islice((m for m in members if abs(m.expected_emd(classes, clients) - emd) < 5e-3), 1))
+
+
+def _log_comb(n: int, k: int) -> float:
+    """The logarithm of n over k, which itself may have thousands of digits."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

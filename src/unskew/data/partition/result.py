@@ -90,10 +90,13 @@ class Partition:
         arrays = read_npz(Path(path), "format", "record", "indices", "offsets", "counts")
         if str(arrays["format"]) != FORMAT:
             raise InputError(f"{path} has the format {arrays['format']!s}, but this version reads {FORMAT}")
-        indices, offsets, counts = (
-            np.asarray(arrays[name], np.int64) for name in ("indices", "offsets", "counts")
-        )
-        record = json.loads(str(arrays["record"]))
+        try:
+            indices, offsets, counts = (
+                np.asarray(arrays[name], np.int64) for name in ("indices", "offsets", "counts")
+            )
+            record = dict(json.loads(str(arrays["record"])))
+        except (ValueError, TypeError):
+            raise damaged(Path(path), "its record or its lists of samples cannot be read") from None
         if content_hash(indices, offsets, counts) != record.get("sha256"):
             raise damaged(Path(path), "its content does not match its own SHA-256")
         found = cls(indices, offsets, counts, record)

@@ -13,6 +13,7 @@ from unskew.errors import InputError
 from unskew.expression import Call, parse_one
 
 CLOSE = 0.005  # a closed form that comes this near on the data at hand is taken as it is
+MOST_LISTED = 1000  # classes: their settings are too many to read long before
 TURNS = 3  # solutions tried, where the first cannot reach the EMD on the data at hand
 
 
@@ -25,6 +26,11 @@ def solutions(emd: float, classes: int, clients: int = 20) -> list[tuple[str, fl
     from unskew.data.partition import FAMILIES
 
     _check(emd, classes, clients)
+    if classes > MOST_LISTED:
+        raise InputError(
+            f"settings are listed for at most {MOST_LISTED} classes, not {classes}; ask for one family's with "
+            f'partition(data, "dirichlet", {clients}, emd={emd:g})'
+        )
     found = []
     for cls in FAMILIES.values():
         needed = {f.name for f in _fields(cls) if f.default is dataclasses.MISSING}
