@@ -73,9 +73,9 @@ class RunFolder:
         except OSError as problem:
             if problem.errno not in UNWRITABLE:
                 raise
-            raise InputError(
-                f"no run can be written to {self.path} ({reason(problem)}); choose another folder"
-            ) from None
+            begun = problem.errno != errno.ENAMETOOLONG and (self.path / "spec.json").exists()
+            instead = "make it writable, or resume a copy of it" if begun else "choose another folder"
+            raise InputError(f"no run can be written to {self.path} ({reason(problem)}); {instead}") from None
         try:
             yield
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
@@ -267,6 +269,43 @@ def test_a_run_that_is_done_needs_no_writing(
     assert original.path is not None
     monkeypatch.setattr(RunFolder, "locked", locked)
     assert_same(resume(original.path, data=tiny(), progress=False), original)
+
+
+def test_a_run_that_is_not_done_cannot_go_on_in_a_read_only_folder(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sentence says what to do with a run that is there already."""
+
+    def acquire(lock: FileLock) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", str(lock.lock_file))
+
+    monkeypatch.setattr(FileLock, "acquire", acquire)
+    with pytest.raises(InputError) as problem:
+        resume(copied, data=tiny())
+    assert str(problem.value) == (
+        f"no run can be written to {copied} (read-only file system); make it writable, or resume a copy of it"
+    )
+
+
+def test_an_interrupt_on_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last checkpoint that Ctrl-C writes may not fit: the run goes on from the one before."""
+    out = tmp_path / "run"
+
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def interrupt() -> None:
+        monkeypatch.setattr(os, "fsync", full)
+        raise KeyboardInterrupt
+
+    with pytest.raises(RunFailed) as problem:
+        run(data=tiny(), out=out, progress=Stops(3, interrupt), **SETTINGS)
+    assert str(problem.value) == (
+        f"the disk of {out} is full after round 3; the checkpoint of round 2 is whole: make room, then "
+        f"`unskew resume {out}`"
+    )
+    monkeypatch.undo()
+    assert resume(out, data=tiny(), progress=False).result["status"] == "done"
 
 
 @pytest.mark.parametrize("after", [1, 3])
