@@ -323,6 +323,16 @@ def test_a_damaged_header_is_one_sentence(header: bytes, tmp_path: Path) -> None
             read(path)
 
 
+def test_a_file_in_an_npz_that_is_no_array_is_named(tmp_path: Path) -> None:
+    """numpy hands such a file over as bytes."""
+    path = tmp_path / "more.npz"
+    np.savez(path, x=X, y=Y)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("site.npy", b"not an array")
+    with pytest.raises(InputError, match=f"^{path} is damaged: 'site' in it is not an array; "):
+        load(path)
+
+
 def test_a_file_with_a_password_is_said_to_have_one(tmp_path: Path) -> None:
     """Zip archives can be locked, and numpy has no key."""
     path = tmp_path / "locked.npz"

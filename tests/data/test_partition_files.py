@@ -247,8 +247,8 @@ def test_samples_without_a_client_are_refused(column: np.ndarray) -> None:
     with pytest.raises(InputError) as caught:
         partition(data, "by(subject)")
     assert str(caught.value) == (
-        "column 'subject' is empty or NaN in 1 of 6 samples, first in sample 1, so they belong to no client; "
-        "fill it in or drop those samples"
+        "column 'subject' is empty or NaN in 1 of 6 training samples, so they belong to no client; fill it in "
+        "or drop those samples"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -38,8 +39,8 @@ class Dataset:
     source: str = ""
 
     def __post_init__(self) -> None:
-        twice = next((name for k, name in enumerate(self.labels) if name in self.labels[:k]), None)
-        if twice is not None:
+        if len(set(self.labels)) < len(self.labels):
+            twice = Counter(self.labels).most_common(1)[0][0]
             raise InputError(f"{self.name} has two classes called {twice!r}; give every class its own name")
         object.__setattr__(self, "y", checked_labels(self.y, len(self.labels), f"the labels of {self.name}"))
         object.__setattr__(

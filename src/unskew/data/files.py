@@ -120,6 +120,8 @@ def read_npz(path: Path, *needed: str) -> dict[str, Array]:
                         f"array {key!r} of {path} holds Python objects, which are not read for safety; "
                         "save it as numbers or strings"
                     ) from None
+                if not isinstance(arrays[key], np.ndarray):
+                    raise damaged(path, f"{key!r} in it is not an array")
     except InputError:
         raise
     except _BROKEN as error:

@@ -42,8 +42,8 @@ class By(Family):
             missing = np.array([k for k, v in enumerate(values) if v is None or v != v], np.int64)
         if len(missing):
             raise InputError(
-                f"column {self.column!r} is empty or NaN in {len(missing)} of {len(values)} samples, first in "
-                f"sample {missing[0]}, so they belong to no client; fill it in or drop those samples"
+                f"column {self.column!r} is empty or NaN in {len(missing)} of {len(values)} training samples, so "
+                "they belong to no client; fill it in or drop those samples"
             )
         return values
 
