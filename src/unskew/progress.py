@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Protocol
 
+from unskew.errors import InputError
 from unskew.spec import Spec
 
 
@@ -84,10 +85,12 @@ class Bar:
 
 
 def progress_for(wanted: bool | Progress, spec: Spec, done: int) -> Progress:
-    if not isinstance(wanted, bool):
-        return wanted
     if not wanted:
         return Silent()
+    if not isinstance(wanted, bool):
+        if not all(hasattr(wanted, verb) for verb in ("__enter__", "advance", "__exit__")):
+            raise InputError(f"progress is True, False or an object with advance(line), not {wanted!r}")
+        return wanted
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -123,6 +124,12 @@ def run(
 
     With ``out`` the run has a folder and can be resumed; without, it stays in memory.
     """
+    if spec is not None and not isinstance(spec, Spec):
+        raise InputError(
+            f"run takes a Spec, or settings by name such as run(dataset='digits', rounds=5), not {spec!r}"
+        )
+    if data is not None and "dataset" in settings:
+        raise InputError("data and dataset both say what to train on; keep one")
     if isinstance(data, (str, Path)):
         settings["dataset"] = str(data)
         data = None
@@ -140,7 +147,7 @@ def run(
         setup = prepare(spec, data, model, method)
         if model is not None:
             setup.about |= _fingerprints(setup)
-        folder = RunFolder(Path(out) if out is not None else None)
+        folder = RunFolder(_path(out, "out") if out is not None else None)
         if folder.path is not None:
             _refuse_taken(folder.path)
         with folder.locked(), folder.told():
@@ -152,6 +159,12 @@ def run(
             return _rounds(spec, setup, folder, setup.state, progress)
 
 
+def _path(given: Any, what: str) -> Path:
+    if not isinstance(given, (str, os.PathLike)):
+        raise InputError(f"{what} is a folder's path, not {given!r}")
+    return Path(given)
+
+
 def resume(
     path: str | Path,
     *,
@@ -160,7 +173,7 @@ def resume(
     progress: bool | Progress = True,
 ) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is."""
-    folder, spec, about = read_folder(Path(path))
+    folder, spec, about = read_folder(_path(path, "the run to resume"))
     if about.get("given") and data is None:
         raise InputError(
             f"{path} was run on data given in Python; resume it there: unskew.resume({str(path)!r}, data=...)"

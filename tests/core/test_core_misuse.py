@@ -213,3 +213,34 @@ def test_a_run_whose_answers_were_mostly_refused_says_so(tmp_path, capsys):
     words = ["run", "--clients", "6", "--cohort", "3", "--rounds", "3", "--lr", "1e17", "--engine", "loop"]
     assert main([*words, "--out", str(tmp_path / "run")]) == 0
     assert "most answers were not finite and were refused" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"spec": {"rounds": 1}}, "run takes a Spec, or settings by name"),
+        ({"spec": "digits"}, "run takes a Spec, or settings by name"),
+        ({"out": 5}, "out is a folder's path, not 5"),
+        ({"progress": "x"}, "progress is True, False or an object with advance"),
+        ({"data": "digits", "dataset": "mnist"}, "data and dataset both say what to train on"),
+    ],
+)
+def test_runs_asked_for_in_another_way(given, said):
+    """A sentence about what was meant, not an attribute of what was given."""
+    settings = {"clients": 5, "cohort": 2, "rounds": 1, "model": "linear", "progress": False}
+    with pytest.raises(InputError, match=said):
+        unskew.run(given.pop("spec", None), **settings | given)
+    with pytest.raises(InputError, match="the run to resume is a folder's path, not 5"):
+        unskew.resume(5)
+
+
+def test_no_progress_is_silence(capsys):
+    unskew.run(clients=5, cohort=2, rounds=1, model="linear", progress=None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_diverged_gamma_is_shown(tmp_path, capsys):
+    """It is null in the result and a word in the table."""
+    words = ["run", "--clients", "6", "--cohort", "3", "--rounds", "2", "--lr", "1e17", "--engine", "loop"]
+    assert main([*words, "--measure", "gamma", "--out", str(tmp_path / "run")]) == 0
+    assert "not finite (thesis eq. 3.1" in capsys.readouterr().out

@@ -140,7 +140,9 @@ def show(ended: Run, as_json: bool) -> None:
     for target, round_ in result["rounds_to_target"].items():
         rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"
     if "gamma" in result:
-        rows["gamma"] = f"{result['gamma']['gamma']:.4f} (thesis eq. 3.1, {result['gamma']['steps']} steps)"
+        value, steps = result["gamma"]["gamma"], result["gamma"]["steps"]
+        shown = "not finite" if value is None else f"{value:.4f}"
+        rows["gamma"] = f"{shown} (thesis eq. 3.1, {steps} steps)"
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)
