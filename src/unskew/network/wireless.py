@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.special import hyperu
 
 from unskew.data.dataset import Array
 from unskew.errors import InputError
@@ -35,6 +34,8 @@ def mean_rate(
     gain: Array | float, bandwidth: float, power: float, noise: float, interference: float = 0.0
 ) -> Array:
     """Eq. 9 averaged over Rayleigh fades of mean 1: B e^(1/s) E1(1/s) / ln 2, where s is P h / (I + B N0)."""
+    from scipy.special import hyperu
+
     sinr = power * np.asarray(gain, np.float64) / (interference + bandwidth * noise)
     mean = hyperu(1, 1, 1 / np.where(sinr > 0, sinr, 1))  # U(1, 1, x) is e^x E1(x)
     return np.asarray(np.where(sinr > 0, bandwidth * mean / math.log(2), 0.0))
