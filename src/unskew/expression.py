@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import os
 import re
 import types
@@ -136,7 +137,10 @@ class _Reader:
         self.at += 1
         if kind == "string":
             return word[1:-1].replace(word[0] * 2, word[0])
-        return float(word) if re.search(r"[.eE]", word) else int(word)
+        value = float(word) if re.search(r"[.eE]", word) else int(word)
+        if isinstance(value, float) and math.isinf(value):
+            raise InputError(f"{word} in {self.text!r} is too large a number; write one below 1e308")
+        return value
 
 
 def _remedy(text: str, at: int) -> str:

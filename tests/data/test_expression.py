@@ -42,3 +42,9 @@ def test_brackets_in_the_name_of_a_file_are_not_its_options(tmp_path: Path) -> N
     assert path_and_options(str(path)) == (str(path), "")
     assert path_and_options("mixed(labels(1), iid)") == ("mixed", "(labels(1), iid)")
     assert load(f"{path}(label=what)").labels == ("x", "y")
+
+
+def test_a_number_beyond_floats_is_refused():
+    """1e400 would be infinite, and a run of such a weight lose every answer."""
+    with pytest.raises(InputError, match="1e400 in 'fedprox\\(mu=1e400\\)' is too large a number"):
+        parse("fedprox(mu=1e400)")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -236,3 +238,17 @@ def test_bad_input_is_one_sentence(build, sentence):
 def test_the_thesiss_combination_is_a_preset():
     """Chapter 6 by name; both parts are at their defaults."""
     assert str(Method.parse("2p_fedaug")) == "fedaug+phase_shift"
+
+
+def test_doing_nothing_is_warned_of():
+    """Everybody above the target lacks a class: the run is FedAvg and says so once; elsewhere nothing is said."""
+    nobody = holding([[8, 0, 0], [0, 8, 0], [3, 3, 2]])
+    with pytest.warns(
+        UserWarning, match="fedaug does nothing: the 2 clients above EMD 0.8 each lack a class"
+    ):
+        assert FedAug(0.8).each(0, nobody, {}, 0)[0] is nobody
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FedAug(0.8).each(1, nobody, {}, 0)
+        FedAug(0.8).each(0, SKEWED, {}, 0)
+        FedAug(1.9).each(0, nobody, {}, 0)

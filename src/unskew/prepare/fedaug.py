@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -80,6 +81,13 @@ class FedAug(Prepare):
         dataset = federation.dataset
         clients = np.flatnonzero(added.any(1))
         if not len(clients):
+            above = int((distances(federation.counts) > self.target).sum())
+            if above and when in (0, "once"):
+                warnings.warn(
+                    f"fedaug does nothing: the {above} clients above EMD {self.target:g} each lack a class, and what "
+                    "is not there cannot be altered; `unskew diagnose` names other remedies",
+                    stacklevel=2,
+                )
             return federation
         sources, samples = [], [dataset.x]
         for client in clients:
