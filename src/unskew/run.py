@@ -137,6 +137,8 @@ def run(
         data = _named(data, settings)
     if method is not None:
         settings["method"] = str(method)
+        if out is not None and isinstance(method, Method):
+            _refuse_unrepeatable(settings["method"])
     if isinstance(model, str):
         settings["model"] = model
         model = None
@@ -157,6 +159,16 @@ def run(
                 if model is not None:  # a resume cannot make its first weights again
                     save_state(setup.state, folder.path / "state")
             return _rounds(spec, setup, folder, setup.state, progress)
+
+
+def _refuse_unrepeatable(method: str) -> None:
+    """A run with a folder is there to be resumed, which finds its parts by their names."""
+    try:
+        Method.parse(method)
+    except InputError as problem:
+        raise InputError(
+            f"a run of {method} could not be resumed ({problem}); define its parts in a module, or leave `out` away"
+        ) from None
 
 
 def _path(given: Any, what: str) -> Path:

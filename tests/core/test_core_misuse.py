@@ -244,3 +244,26 @@ def test_a_diverged_gamma_is_shown(tmp_path, capsys):
     words = ["run", "--clients", "6", "--cohort", "3", "--rounds", "2", "--lr", "1e17", "--engine", "loop"]
     assert main([*words, "--measure", "gamma", "--out", str(tmp_path / "run")]) == 0
     assert "not finite (thesis eq. 3.1" in capsys.readouterr().out
+
+
+def test_parts_that_no_resume_could_find_have_no_folder(tmp_path):
+    """A class inside a function has no name that another process could import; in memory it is welcome."""
+
+    @dataclass(frozen=True)
+    class Local(Objective):
+        """Does nothing."""
+
+        name: ClassVar[str] = "nothing"
+
+    settings = {
+        "clients": 5,
+        "cohort": 2,
+        "rounds": 1,
+        "model": "linear",
+        "engine": "loop",
+        "progress": False,
+    }
+    with pytest.raises(InputError, match="could not be resumed"):
+        unskew.run(method=Method.of(Local()), out=tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+    assert unskew.run(method=Method.of(Local()), **settings).result["status"] == "done"
