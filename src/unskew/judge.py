@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.asking import Ask
 from unskew.costs import Costs
-from unskew.engines.engine import Job, judged_apart
+from unskew.engines.engine import Job, client_means
 from unskew.network import air_of
 from unskew.types import Tree
 
@@ -55,9 +55,7 @@ def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
     if clients:
         own = job.dealt or job.federation  # a client's own: not what it was sent or made
         held = np.flatnonzero(own.sizes)
-        hits, _ = judged_apart(job, model, dataset, [own.samples(int(k)) for k in held])
-        owner = np.repeat(np.arange(len(held)), own.sizes[held])
-        shares = np.bincount(owner, weights=hits) / own.sizes[held]
+        shares = client_means(job, model, dataset, [own.samples(int(k)) for k in held])["accuracy"]
         found["mean_client_accuracy"] = float(shares.mean())
         found["worst_client_accuracy"] = float(shares.min())
     return found

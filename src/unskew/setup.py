@@ -47,6 +47,28 @@ class Setup:
             self.partition.save(path)
 
 
+def check_words(spec: Spec) -> None:
+    """Refuse what can be refused without data: names that there are not, and what this machine lacks."""
+    from unskew.data import load
+    from unskew.data.partition.family import build_family
+    from unskew.data.sources import SOURCES
+    from unskew.expression import build
+    from unskew.models import MODELS
+
+    check_measures(spec.measure, Method.parse(spec.method))
+    decay(spec.decay)
+    device = device_of(spec)
+    if device.type == "cpu":
+        choose(spec, device, work=0.0)
+    if spec.emd is None and not spec.partition.endswith(".npz"):
+        build_family(spec.partition)
+    if spec.model != "auto" and ":" not in spec.model.partition("(")[0]:
+        build(spec.model, MODELS, "model")
+    data = spec.dataset.partition("(")[0].strip()
+    if data not in SOURCES and not Path(data).expanduser().exists():
+        load(spec.dataset, root=spec.data_folder)  # which says what is wrong with it
+
+
 def prepare(
     spec: Spec,
     data: Dataset | Federation | tuple[Any, ...] | None = None,

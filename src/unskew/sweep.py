@@ -84,6 +84,8 @@ def sweep(
     for cell in todo:
         _check(cell)
     waiting = [cell for cell in todo if cell.status == "waiting"]
+    from unskew.setup import check_words  # torch takes a second to load, and a list of cells needs none
+
     for cell in waiting:
         try:
             check_words(cell.spec)
@@ -113,32 +115,6 @@ def sweep(
         for _, process, _ in running:
             process.wait()
     return todo
-
-
-def check_words(spec: Spec) -> None:
-    """Refuse what can be refused without data: names that there are not, and what this machine lacks."""
-    from unskew.data import load
-    from unskew.data.partition.family import build_family
-    from unskew.data.sources import SOURCES
-    from unskew.decay import decay
-    from unskew.engines.choose import choose, device_of
-    from unskew.expression import build
-    from unskew.measure import check_measures
-    from unskew.method import Method
-    from unskew.models import MODELS
-
-    check_measures(spec.measure, Method.parse(spec.method))
-    decay(spec.decay)
-    device = device_of(spec)
-    if device.type == "cpu":
-        choose(spec, device, work=0.0)
-    if spec.emd is None and not spec.partition.endswith(".npz"):
-        build_family(spec.partition)
-    if spec.model != "auto" and ":" not in spec.model.partition("(")[0]:
-        build(spec.model, MODELS, "model")
-    data = spec.dataset.partition("(")[0].strip()
-    if data not in SOURCES and not Path(data).expanduser().exists():
-        load(spec.dataset, root=spec.data_folder)  # which says what is wrong with it
 
 
 def _check(cell: Cell) -> None:

@@ -13,7 +13,7 @@ import torch
 from unskew.aggregate import FedAvg
 from unskew.checks import BEHAVIOUR, CHECKS, check_method, check_part, example
 from unskew.errors import InputError
-from unskew.method import PARTS, PRESETS
+from unskew.method import PARTS, PRESETS, Method
 from unskew.parts import Aggregate, Objective, Part, Play, Select, Step, Visit
 from unskew.schedule import Plain
 from unskew.tiny import play, tiny
@@ -83,6 +83,11 @@ class Rounds(Objective):
 @dataclass(frozen=True)
 class Silent(Objective):
     name: ClassVar[str] = "silent"
+
+
+@dataclass(frozen=True)
+class Nameless(Objective):
+    """Has no name."""
 
 
 @dataclass(frozen=True)
@@ -300,3 +305,14 @@ def test_a_part_that_asks_for_a_probe_is_handed_it() -> None:
     for share, client in zip(told["accuracy"].tolist(), told["clients"], strict=True):
         held = len(federation.samples(int(client)))
         assert share * held == pytest.approx(round(share * held))
+
+
+@pytest.mark.parametrize("kind", [Nameless, Loud, Taken])
+def test_no_method_has_a_part_without_a_name_of_its_own(kind: type[Objective]) -> None:
+    """Neither one made in Python nor one named by its path, and the battery does not let it pass."""
+    with pytest.raises(InputError, match="give it a `name: ClassVar"):
+        Method.of(kind())
+    with pytest.raises(InputError, match="give it a `name: ClassVar"):
+        Method.parse(f"{__name__}:{kind.__name__}")
+    with pytest.raises(AssertionError):
+        check_part(kind)

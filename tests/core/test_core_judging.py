@@ -14,7 +14,7 @@ from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.data import Dataset, Federation
 from unskew.engines import Loop
-from unskew.engines.engine import judged_apart, probed
+from unskew.engines.engine import client_means, probed
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
 from unskew.judge import evaluation
@@ -86,9 +86,11 @@ def test_a_probe_is_of_the_client_alone(policy):
 
     together, alone = measured(0, 2, 4), [measured(c)[0] for c in (0, 2, 4)]
     assert together == alone
-    _, losses = judged_apart(job, params, job.federation.dataset, [job.federation.samples(c) for c in (2, 0)])
-    _, single = judged_apart(job, params, job.federation.dataset, [job.federation.samples(2)])
-    assert losses[: len(single)] == pytest.approx(single)
+    places = [job.federation.samples(c) for c in (2, 0)]
+    losses, single = (
+        client_means(job, params, job.federation.dataset, p)["loss"] for p in (places, places[:1])
+    )
+    assert losses[0] == pytest.approx(single[0])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -86,25 +86,6 @@ def test_a_client_column_is_not_dealt_over(tmp_path, capsys):
     assert main([*words, "--partition", "iid", "--clients", "4", "--out", str(tmp_path / "other")]) == 0
 
 
-@dataclass(frozen=True)
-class Nameless(Objective):
-    """Has no name."""
-
-
-@dataclass(frozen=True)
-class Late(Objective):
-    """Has a name that runs use."""
-
-    name: ClassVar[str] = "late"
-
-
-@dataclass(frozen=True)
-class Slashed(Objective):
-    """Has a name that is no word."""
-
-    name: ClassVar[str] = "a/b"
-
-
 @pytest.mark.parametrize("thing", [5, "sem", int, nn.Linear])
 def test_only_parts_are_checked_and_joined(thing):
     """A sentence, not an attribute that is missing."""
@@ -112,17 +93,6 @@ def test_only_parts_are_checked_and_joined(thing):
         unskew.check_part(thing)
     with pytest.raises(InputError, match="a method is made of parts"):
         Method.of(thing)
-
-
-@pytest.mark.parametrize("kind", [Nameless, Late, Slashed])
-def test_a_part_needs_a_name_of_its_own(kind):
-    """In a method, and by its path."""
-    with pytest.raises(InputError, match="give it a `name: ClassVar"):
-        Method.of(kind())
-    with pytest.raises(InputError, match="give it a `name: ClassVar"):
-        Method.parse(f"{__name__}:{kind.__name__}")
-    with pytest.raises(AssertionError):
-        unskew.check_part(kind)
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -99,48 +99,27 @@ def test_what_was_given_is_seen_pass_by_pass() -> None:
 
 
 @given(
-    held=st.integers(1, 40),
     budget=st.integers(1, 40),
+    more=st.integers(0, 40),
     batch=st.integers(1, 12),
     epochs=st.floats(0.1, 4),
     cut=st.floats(0, 1),
     last=st.sampled_from(["keep", "drop", "wrap"]),
 )
-@settings(max_examples=60, deadline=None)
-def test_more_data_takes_no_more_compute_and_two_legs_are_one(
-    held: int, budget: int, batch: int, epochs: float, cut: float, last: str
+@settings(max_examples=100, deadline=None)
+def test_two_legs_are_one_and_more_data_takes_no_more_compute(
+    budget: int, more: int, batch: int, epochs: float, cut: float, last: str
 ) -> None:
-    """A client that was given samples does the steps of one that was not, of the same sizes, however it is cut."""
-    local, held = Local(epochs=epochs, batch=batch, last=last), held + budget
-    whole = planned(held, local, budget=budget)
-    assert sizes(whole) == sizes(planned(budget, local))
-    halves = [
-        planned(held, local, budget=budget, share=cut),
-        planned(held, local, budget=budget, done=cut, share=1 - cut),
-    ]
-    assert np.array_equal(np.concatenate([h.order for h in halves]), whole.order)
-    assert [n for h in halves for n in sizes(h)] == sizes(whole)
-
-
-@given(
-    held=st.integers(1, 40),
-    batch=st.integers(1, 12),
-    epochs=st.floats(0.1, 4),
-    cut=st.floats(0, 1),
-    last=st.sampled_from(["keep", "drop", "wrap"]),
-)
-@settings(max_examples=60, deadline=None)
-def test_two_legs_make_exactly_the_batches_of_one(
-    held: int, batch: int, epochs: float, cut: float, last: str
-) -> None:
-    """Wherever a visit is cut, its two parts are the whole, batch by batch."""
+    """Wherever a visit is cut, its two parts are the whole, batch by batch; what was given changes no batch's size."""
     local = Local(epochs=epochs, batch=batch, last=last)
-    whole = planned(held, local)
-    first, second = planned(held, local, share=cut), planned(held, local, done=cut, share=1 - cut)
-    assert np.array_equal(np.concatenate([first.order, second.order]), whole.order)
-    assert sizes(first) + sizes(second) == sizes(whole)
-    assert (first.first, second.first) == (0, first.steps)
-    assert first.whole == second.whole == whole.steps
+    whole = planned(budget + more, local, budget=budget)
+    assert sizes(whole) == sizes(planned(budget, local))
+    legs = [{"share": cut}, {"done": cut, "share": 1 - cut}]
+    parts = [planned(budget + more, local, budget=budget, **leg) for leg in legs]
+    assert np.array_equal(np.concatenate([part.order for part in parts]), whole.order)
+    assert [n for part in parts for n in sizes(part)] == sizes(whole)
+    assert [part.first for part in parts] == [0, parts[0].steps]
+    assert {part.whole for part in parts} == {whole.steps}
 
 
 def test_two_halves_of_three_steps_are_two_and_one() -> None:

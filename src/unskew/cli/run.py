@@ -42,14 +42,9 @@ def run(
     """Train a method on a partition of a data set, with a log that can be resumed."""
     spec, sweep = effective(experiment, settings)
     if dry_run:
-        from unskew.decay import decay
-        from unskew.engines.choose import device_of
-        from unskew.method import Method
+        from unskew.setup import check_words
 
-        # a name that is not there is refused
-        Method.parse(spec.method)
-        decay(spec.decay)
-        device_of(spec)
+        check_words(spec)
         typer.echo(json.dumps(spec.as_dict()) if as_json else everything(spec), nl=as_json)
         return
     if sweep:

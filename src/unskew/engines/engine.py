@@ -77,10 +77,10 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-def judged_apart(job: Job, model: Tree, dataset: Dataset, places: Sequence[Array]) -> tuple[Array, Array]:
-    """Whether the model is right about each client's samples, and its losses, client after client.
+def client_means(job: Job, model: Tree, dataset: Dataset, places: Sequence[Array]) -> dict[str, Array]:
+    """The mean "accuracy" and "loss" of the model on each client's samples; 0 where there are none.
 
-    All at once, unless clients' samples are judged by their own statistics.
+    All are judged at once, unless a client's samples are judged by their own statistics.
     """
     apart = job.batch_norm != "average" and job.net.buffers
     lists = list(places) if apart else [np.concatenate([np.zeros(0, np.int64), *places])]
@@ -88,18 +88,16 @@ def judged_apart(job: Job, model: Tree, dataset: Dataset, places: Sequence[Array
     guess, loss = (
         np.concatenate([np.zeros(0), *(f.numpy() for f in each)]) for each in zip(*found, strict=True)
     )
-    return (guess == dataset.y[np.concatenate(lists)]).astype(np.float64), loss.astype(np.float64)
+    sizes = np.array([len(p) for p in places])
+    owner = np.repeat(np.arange(len(places)), sizes)
+    values = {"accuracy": guess == dataset.y[np.concatenate(lists)], "loss": loss}
+    return {n: np.bincount(owner, v, minlength=len(places)) / np.maximum(1, sizes) for n, v in values.items()}
 
 
 def probed(job: Job, model: Tree, update: Update, federation: Federation) -> Update:
     """The update with what its method's parts asked to have measured of ``model`` on each client's own data."""
-    wanted = {name for part in job.method.parts for name in part.probes}
+    wanted = sorted({name for part in job.method.parts for name in part.probes})
     if not wanted:
         return update
-    places = [federation.samples(int(c)) for c in update.clients]
-    owner = np.repeat(np.arange(len(places)), [len(p) for p in places])
-    right, loss = judged_apart(job, model, federation.dataset, places)
-    sizes = np.maximum(1, np.bincount(owner, minlength=len(places)))
-    values = {"loss": loss, "accuracy": right}
-    means = {n: np.bincount(owner, weights=values[n], minlength=len(places)) / sizes for n in sorted(wanted)}
-    return replace(update, probes={n: torch.from_numpy(v) for n, v in means.items()})
+    means = client_means(job, model, federation.dataset, [federation.samples(int(c)) for c in update.clients])
+    return replace(update, probes={n: torch.from_numpy(means[n]) for n in wanted})
