@@ -144,12 +144,12 @@ class _Reader:
 
 
 def _remedy(text: str, at: int) -> str:
-    """What to write instead of a sign that no word has: mostly a column's name that needs quotes."""
+    """What to write instead of a sign that no word has: mostly a column's name or a path that needs quotes."""
     sign = next(at + k for k, letter in enumerate(text[at:]) if not letter.isspace())
     begun = re.search(r"[^()\[\],=+\s\"]*$", text[:sign])
     word = (begun[0] if begun else "") + re.split(r"[()\[\],=+\"]", text[sign:])[0].rstrip()
-    if "(" in text[:sign] and (word[0].isalpha() or word[0] == "_"):
-        return f"put the name in quotes, {written(word)}"
+    if "(" in text[:sign] and (word[0].isalpha() or word[0] in "_/~"):
+        return f"put the {'path' if '/' in word else 'name'} in quotes, {written(word)}"
     return "write it like name(1, key=2)"
 
 

@@ -22,6 +22,11 @@ def test_every_word_can_be_written_and_read_again(word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
+        (
+            "wireless(gains=/data/gains.npy)",
+            "cannot read 'wireless(gains=/data/gains.npy)' at '/data/gains.npy)'; put the path in quotes, "
+            '"/data/gains.npy"',
+        ),
         ("by(größe)", "cannot read 'by(größe)' at 'öße)'; put the name in quotes, \"größe\""),
         ("by(it's)", 'cannot read "by(it\'s)" at "\'s)"; put the name in quotes, "it\'s"'),
         ("dirichlet(0.1;5)", "cannot read 'dirichlet(0.1;5)' at ';5)'; write it like name(1, key=2)"),
