@@ -25,6 +25,7 @@ LOSS = "global_test_loss"
 METHODS = {
     "FedAvg": MUTED,
     "central sharing": GREEN,
+    "central sharing, v_th": SKY,
     "SCC": ORANGE,
     "CEC": RED,
     "DACA": BLUE,
@@ -43,6 +44,8 @@ def named(record: Record) -> str:
         "daca": "DACA",
     }
     name = names.get(method.partition("(")[0], method)
+    if name == "central sharing" and "v_th" in method:
+        return f"{name}, v_th"
     return name + (", join=gain (ours)" if "join=gain" in method else "")
 
 
@@ -169,7 +172,7 @@ def volume(method: str) -> float:
     """How much a method shares, 1.0 being 600 samples of MNIST's 60,000."""
     if found := re.search(r"volume=(\d+)", method):
         return int(found[1]) / 600
-    if found := re.search(r"central_sharing\((?:beta=)?([\d.]+)\)", method):
+    if found := re.search(r"central_sharing\((?:beta=)?([\d.]+)", method):
         return float(found[1]) * 100
     return 0.0
 
