@@ -123,6 +123,9 @@ def test_views_are_read_from_text_and_from_parts():
     assert found == {"flea": Features("last"), "fedmix": Averages(4)}
     with pytest.raises(InputError, match="view"):
         view("feature(conv1)")
+    everything = views_of(Method.parse("fedmix(group=0)").parts)["fedmix"]
+    assert everything.at(36) == Averages(36)  # of a client's samples, all
+    assert Averages(4).at(36) == Averages(4)
 
 
 def test_davies_bouldin_by_hand():

@@ -73,7 +73,7 @@ class FedMix(Objective):
 
     @property
     def sends(self) -> str:
-        return f"averages({self.group or 10})" if self.active else ""
+        return f"averages({self.group})" if self.active else ""
 
     def check(self, federation: Federation, cohort: int) -> None:
         if self.active:

@@ -70,6 +70,8 @@ class Subject:
     def views(self, named: tuple[str, ...] = ()) -> dict[str, View]:
         """What to attack: the views that are named, else what the run's method shows, by part."""
         found = {text: view(text) for text in named} or views_of(self.setup.job.method.parts)
+        typical = max(1, int(np.median(self.setup.job.federation.sizes)))
+        found = {name: one.at(typical) for name, one in found.items()}
         sample = np.zeros((1, 1), np.int64)
         for one in found.values():
             groups = taken(self.dataset, np.repeat(sample, one.group, 1), self.device, self.dtype)

@@ -33,6 +33,10 @@ class View:
         """How many samples are behind one thing that is shared."""
         return 1
 
+    def at(self, client: int) -> View:
+        """This view of a client of so many samples."""
+        return self
+
     def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
         """What is seen of normalised samples [n, group, ...]: one row a group."""
         raise TypeError(f"{self.name} does not say what is seen: define show()")
@@ -58,15 +62,20 @@ class Averages(View):
 
     name: ClassVar[str] = "averages"
 
-    size: int = 10  # samples behind one average
+    size: int = 10  # samples behind one average; 0 for all of a client's
 
     def __post_init__(self) -> None:
-        if self.size < 1:
-            raise InputError(f"size of averages is a number of samples of at least 1, not {self.size}")
+        if self.size < 0:
+            raise InputError(
+                f"size of averages is a number of samples, or 0 for all of a client's, not {self.size}"
+            )
 
     @property
     def group(self) -> int:
-        return self.size
+        return max(1, self.size)
+
+    def at(self, client: int) -> View:
+        return self if self.size else Averages(client)
 
     def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
         return groups.mean(1)
