@@ -194,7 +194,7 @@ def test_the_original_sends_label_counts_and_says_so():
     assert Method.parse("fedgen(latent)").discloses == ("label counts (fedgen)",)
     assert Method.parse("fedgen").discloses == ()
     played = play(Method.parse("fedgen(latent, steps=2, batch=8)"), rounds=2)
-    assert all(line["bytes"]["up"]["fedgen"] == 4 * 3 * 8 for line in played.lines)
+    assert all(line["bytes"]["up"]["fedgen"] == 4 * 3 * 4 for line in played.lines)
     assert float(played.state.server["fedgen"]["labels"].sum()) > 0
 
 

@@ -173,7 +173,7 @@ def moments(features: Tensor, labels: Tensor, covariance: str = "full") -> Tree:
     kept = features.dtype
     return {
         "classes": classes,
-        "counts": counts,
+        "counts": counts.int(),
         "means": torch.stack(means).to(kept) if means else empty,
         "spreads": torch.stack(spreads).to(kept) if spreads else empty,
     }

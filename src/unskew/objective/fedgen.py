@@ -140,7 +140,7 @@ class FedGen(Objective):
         return (len(step.shared["1.shift"]),)
 
     def report(self, visit: Visit) -> tuple[Tree, Tree]:
-        return {"counts": visit.census} if self.latent else {}, visit.mine
+        return {"counts": visit.census.int()} if self.latent else {}, visit.mine
 
     # --- the server
 
