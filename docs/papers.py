@@ -20,9 +20,10 @@ def rows() -> list[dict[str, Any]]:
     text = (HERE / "papers.md").read_text().partition("<!-- table -->")[2].partition("<!-- end table -->")[0]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.strip().splitlines()[2:]]
     found = []
-    for _, setting, method, printed, ours, *_ in cells:
+    for method, setting, printed, ours, *_ in cells:
         if re.fullmatch(r"-?[0-9.]+", ours):
-            found.append({"label": f"{method} · {setting}", PAPER: float(printed), OURS: float(ours)})
+            name = re.sub(r"\[(.+)\]\(.*", r"\1", method)  # of a link
+            found.append({"label": f"{name} · {setting}", PAPER: float(printed), OURS: float(ours)})
     return found
 
 
