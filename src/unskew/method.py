@@ -89,6 +89,14 @@ class Method:
         forward = [p.name for p in slots["objective"] if type(p).forward is not Objective.forward]  # type: ignore[attr-defined]
         if len(forward) > 1:
             raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
+        objectives = [p for p in slots["objective"] if isinstance(p, Objective)]
+        foreign = [p.name for p in objectives if p.others_labels]
+        for part in objectives:
+            if foreign and part.own_labels_only:
+                raise InputError(
+                    f"{part.name} leaves out classes that a client lacks, and {foreign[0]} trains on others' labels; "
+                    f"write {part.own_labels_only}"
+                )
         sharing = [p.name for p in slots["prepare"] if p.sends == "samples"]
         if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
             raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")

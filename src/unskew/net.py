@@ -111,8 +111,12 @@ class Net:
         here = copy.copy(self)
         other = {k: self.held[k] ^ ANOTHER for k in seeds if k in self.held}
         here.held = self.held | other | {k: weight for k in weights if k in self.held}
-        if not remember:
-            here.held |= {k: self.held[k].clone() for k in self.buffers if k in self.held}
+        return here if remember else here.aside()
+
+    def aside(self) -> Net:
+        """This net for one more pass over the same rows, which leaves no trace in the running statistics."""
+        here = copy.copy(self)
+        here.held = self.held | {k: self.held[k].clone() for k in self.buffers if k in self.held}
         return here
 
     def grow(self, heads: Tree) -> None:

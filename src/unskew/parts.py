@@ -224,11 +224,16 @@ class Batch:
 
 @dataclass
 class Out:
-    """What the model said: logits, the target they are judged by, and features where a part asked for them."""
+    """What the model said: logits, the target they are judged by, and features where a part asked for them.
+
+    ``given`` is what entered the model ``since`` a layer, where that was not the batch at its beginning.
+    """
 
     logits: Tensor
     target: Tensor
     features: Tensor | None = None
+    given: Tensor | None = None
+    since: str | None = None
 
 
 @dataclass
@@ -254,7 +259,15 @@ class Step:
     def features(self) -> Tensor:
         """The batch's penultimate features, one flat row a sample; passed anew where ``forward`` left them out."""
         found = None if self.out is None else self.out.features
-        return (self.net.features(self.params, self.batch.x) if found is None else found).flatten(1)
+        if found is None:
+            found = self.net.aside().features(self.params, self.batch.x)
+        return found.flatten(1)
+
+    def teacher(self) -> Tensor:
+        """The global model's logits for what the local model was given."""
+        if self.out is None or self.out.given is None:
+            return self.net.judge(self.anchor, self.batch.x)
+        return self.net.judge(self.anchor, self.out.given.detach(), since=self.out.since)
 
 
 @dataclass
@@ -301,6 +314,16 @@ class Objective(Part):
     wants_features: ClassVar[bool] = False
     needs_global: ClassVar[bool] = True  # whether clients need the model the round began with, beside theirs
     asks_global: ClassVar[bool] = False  # whether they ask it for answers: net.judge(step.anchor, x)
+
+    @property
+    def others_labels(self) -> bool:
+        """Whether clients train on labels of others, so on classes that they may lack."""
+        return False
+
+    @property
+    def own_labels_only(self) -> str:
+        """What to write instead, where the loss cannot bear a class that the client lacks; else nothing."""
+        return ""
 
     @property
     def needs_models(self) -> bool:

@@ -18,6 +18,7 @@ from unskew.method import Method
 from unskew.models import build
 from unskew.net import Net
 from unskew.objective import FLea
+from unskew.objective.fedntd import FedNTD
 from unskew.objective.flea import Mixed
 from unskew.parts import Batch, Local, Step
 from unskew.tiny import apart, normed, other_engines, play, ready, tiny
@@ -78,7 +79,7 @@ def test_features_and_labels_are_mixed_alike():
     """x = 1 of class 0 has f = 2; with f^F = 6 of class 1 and b = 1/4: f~ = 0.5 + 4.5 = 5, y~ = (1/4, 3/4)."""
     out = step(FLea("mid"), [1.0], [0], buffer(6.0, 1)).out
     assert out.own.tolist() == [[2.0]]
-    assert out.mixed.tolist() == [[5.0]]
+    assert out.given.tolist() == [[5.0]]
     assert out.target.tolist() == [[0.25, 0.75]]
     assert out.logits.tolist() == [[5.0, 0.0]]
 
@@ -107,7 +108,7 @@ def test_without_a_buffer_a_client_goes_on_with_its_own_features():
     """The first round: f~ = f and y~ = y; distillation and decorrelation are there already."""
     part = FLea("mid", decor=0)
     at = step(part, [0.5], [1], local=math.log(3), teacher=0.0)
-    assert at.out.mixed.tolist() == [[1.0]]
+    assert at.out.given.tolist() == [[1.0]]
     assert at.out.target.tolist() == [1]
     assert float(part.penalty(at)) == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
 
@@ -268,7 +269,9 @@ TOGETHER = (
     "scaffold+sem",
     "fedaug(0.8)",
     "fedprox(adaptive=true)+phase_shift(2)",
-    "fedlc",
+    "fedlc(absent=1)",
+    "fedntd",
+    "moon",
     "feddecorr",
     "fedmix(group=2)",
 )
@@ -296,6 +299,30 @@ def test_batch_norm_above_the_cut_agrees_between_engines(variant):
     for engine in other_engines():
         found = play(method, rounds=3, model=normed, engine=engine)
         assert apart(whole.state.params, found.state.params) < 1e-9
+
+
+def test_a_second_pass_for_features_moves_no_statistics():
+    """Without a buffer and weights FLea is not there: beside feddecorr the batch statistics are feddecorr's."""
+    neutral = "flea(last, share=0, distil=0, decor=0)"
+    for other in ("feddecorr(beta=0.1)", "moon"):
+        alone, beside = (play(Method.parse(m), model=normed) for m in (other, f"{neutral}+{other}"))
+        assert apart(alone.state.params, beside.state.params) < 1e-12
+
+
+def test_a_teacher_beside_it_is_given_what_the_student_was():
+    """FedNTD at the global model itself: student and teacher agree on mixed features, so nothing is lost."""
+    at = step(FLea("mid"), [1.0], [0], buffer(6.0, 1), local=0.5, teacher=0.5)
+    assert torch.equal(at.teacher(), at.out.logits)
+    assert float(FedNTD().penalty(at)) == pytest.approx(0.0, abs=1e-7)
+
+
+def test_a_loss_that_leaves_out_absent_classes_is_refused_beside_others_labels():
+    """FedLC at its limit takes out classes that FLea and FedMix bring; with a finite margin it goes with both."""
+    for other in ("flea(last)", "fedmix"):
+        with pytest.raises(InputError, match=r"write fedlc\(absent=1\)"):
+            Method.parse(f"fedlc+{other}")
+        Method.parse(f"fedlc(absent=1)+{other}")
+    Method.parse("fedlc+flea(last, share=0)")
 
 
 def test_the_correlation_falls_with_its_weight():

@@ -26,7 +26,7 @@ class FedLC(Objective):
     absent: what is added to every count, so that a class the client lacks has a finite margin. At 0 the formula's
     own limit holds, and such a class leaves the softmax: its weights stay as they came (so do fluke and
     bytedance/FedDecorr). FLea's code has 1e-6, a margin of 31.6 tau; FL-bench 1e-8, 100 tau. With parts that train on
-    labels of others, such as FedMix, write one of these.
+    labels of others, such as FedMix, write 1: no logit ever makes up for a larger margin.
     printed: sum over c != y only, as the paper prints it. That loss has no lower bound, and training on it was seen
     to collapse (FL-bench#5, #38); the default keeps y in the sum.
     """
@@ -47,6 +47,10 @@ class FedLC(Objective):
             raise InputError(
                 f"absent of fedlc is added to counts and must be at least 0, such as 1e-6, not {self.absent}"
             )
+
+    @property
+    def own_labels_only(self) -> str:
+        return "fedlc(absent=1)" if self.tau > 0 and self.absent == 0 else ""
 
     def logits(self, logits: Tensor, step: Step) -> Tensor:
         if self.tau == 0:

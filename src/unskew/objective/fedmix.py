@@ -72,6 +72,10 @@ class FedMix(Objective):
         return not self.taylor or self.mix > 0
 
     @property
+    def others_labels(self) -> bool:
+        return self.active
+
+    @property
     def sends(self) -> str:
         return f"averages({self.group})" if self.active else ""
 

@@ -49,7 +49,7 @@ class FedNTD(Objective):
         assert step.out is not None
         logits, target = step.out.logits, step.out.target
         true = soft_labels(target if target.dim() == 1 else target.argmax(1), logits) > 0
-        teacher = step.net.judge(step.anchor, step.batch.x)
+        teacher = step.teacher()
         own, known = (
             log_softmax((z / self.tau).masked_fill(true, LEFT_OUT), dim=1) for z in (logits, teacher)
         )

@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Mixed(Out):
-    """A forward pass through the cut: the client's own features there, and what went on from it."""
+    """A forward pass through the cut: the client's own features there, beside what went on from it."""
 
     own: Tensor = None  # type: ignore[assignment]  # dataclasses want a default after a default
-    mixed: Tensor = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,10 @@ class FLea(Objective):
                 raise InputError(f"{name} of flea must be at least 0, not {getattr(self, name)}")
 
     @property
+    def others_labels(self) -> bool:
+        return self.share > 0
+
+    @property
     def sends(self) -> str:
         return f'features("{self.layer}")'
 
@@ -150,10 +153,10 @@ class FLea(Objective):
             # running averages for its gradient, and they must not move before that
             net = net.weighing(batch.weight)
         if self.variant == "code" or "rows" not in step.shared:
-            return Mixed(net.head(step.params, own, layer), batch.y, None, own, own)
+            return Mixed(net.head(step.params, own, layer), batch.y, None, own, layer, own)
         index, _ = batch_of(step.shared, step.draws, len(batch.x))
         mixed, target = self._mixed(step, own, index)
-        return Mixed(net.head(step.params, mixed, layer), target, None, own, mixed)
+        return Mixed(net.head(step.params, mixed, layer), target, None, mixed, layer, own)
 
     def _mixed(self, step: Step, own: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Features and labels of eq. 2."""
@@ -170,7 +173,7 @@ class FLea(Objective):
         if self.variant == "code":
             extra = self._of_the_code(step, step.out)
         elif self.distil:
-            local, teacher = step.out.logits.log_softmax(1), self._teacher(step, step.out.mixed)
+            local, teacher = step.out.logits.log_softmax(1), step.teacher().log_softmax(1)
             extra = self.distil * step.batch.mean((local.exp() * (local - teacher)).sum(1))  # eq. 4
         if self.decor:
             weight = step.shared["decor"] if self.variant == "code" else self.decor
@@ -182,7 +185,7 @@ class FLea(Objective):
     def _of_the_code(self, step: Step, out: Mixed) -> Tensor | float:
         """Cross-entropy of the mixed batch, and distillation on the shared one."""
         if "rows" not in step.shared:
-            teacher = self._teacher(step, out.own)
+            teacher = step.teacher().log_softmax(1)
             rows = (teacher.exp() * (teacher - out.logits.log_softmax(1))).sum(1)
             return self.distil / 2 * step.batch.mean(rows) if self.distil else 0.0
         net, layer, batch = step.net, self.cut(step.net), step.batch
