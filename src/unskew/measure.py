@@ -46,8 +46,9 @@ def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
     from unskew.privacy.correlation import watch
     from unskew.privacy.views import views_of
 
-    data, views = job.federation.dataset, views_of(job.method.parts)
-    measured = watch(job.judging_net, data, views, job.local.batch, job.seed, job.device, job.dtype)
+    dealt = job.dealt or job.federation
+    views = views_of(job.method.parts, dealt.typical)
+    measured = watch(job.judging_net, dealt, views, job.local.batch, job.seed, job.device, job.dtype)
     return lambda model: {part: c for part, c in measured(model).items() if np.isfinite(c)}
 
 

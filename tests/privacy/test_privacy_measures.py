@@ -85,9 +85,12 @@ def test_quality_of_any_shape(shape):
     rng = generator(0, "quality", len(shape))
     x = torch.from_numpy(rng.random((4, *shape))).float()
     same, other = judged(x, x), judged(x, x.flip(0))
-    assert same["mse"] == 0
-    assert same["ssim"] == pytest.approx(1, abs=1e-4)
-    assert other["ssim"] < 0.9
+    assert same["mse"] == 0 < other["mse"]
+    if len(shape) == 3:
+        assert same["ssim"] == pytest.approx(1, abs=1e-4)
+        assert other["ssim"] < 0.9
+    else:
+        assert "ssim" not in same  # a row of a table is no picture
 
 
 def test_reconstructions_are_matched_to_their_originals():
@@ -119,13 +122,13 @@ def test_views_are_read_from_text_and_from_parts():
     assert view("averages(4)") == Averages(4)
     assert str(view("features(conv1)")) == "features(conv1)"
     assert str(Samples()) == "samples"
-    found = views_of(Method.parse("flea(last)+fedmix(group=4)").parts)
+    found = views_of(Method.parse("flea(last)+fedmix(group=4)").parts, 36)
     assert found == {"flea": Features("last"), "fedmix": Averages(4)}
     with pytest.raises(InputError, match="view"):
         view("feature(conv1)")
-    everything = views_of(Method.parse("fedmix(group=0)").parts)["fedmix"]
-    assert everything.at(36) == Averages(36)  # of a client's samples, all
-    assert Averages(4).at(36) == Averages(4)
+    assert views_of(Method.parse("fedmix(group=0)").parts, 36) == {
+        "fedmix": Averages(36)
+    }  # all of a client's
 
 
 def test_davies_bouldin_by_hand():

@@ -26,6 +26,9 @@ WIDEST = 2048
 """Features beyond which a whole covariance is refused: a class of it takes 17 MB from every client, and grows as
 the square."""
 
+MANY = 1_000_000
+"""Virtual features of a class beyond which they fill a machine's memory."""
+
 GAUSSIAN = ("label counts", "mean and covariance of its features, class by class")
 FEATURES = ("features of some of its samples, with their labels",)
 
@@ -73,6 +76,8 @@ class CCVR(Calibrate):
         for name, least in (("virtual", 1), ("epochs", 0), ("batch", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"{name} of ccvr must be at least {least}, not {getattr(self, name)}")
+        if self.virtual > MANY:
+            raise InputError(f"virtual of ccvr is at most {MANY:,} features a class, not {self.virtual:,}")
         if self.lr <= 0:
             raise InputError(f"lr of ccvr must be above 0, not {self.lr}")
         if not 0 < self.share <= 1:

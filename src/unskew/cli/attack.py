@@ -25,7 +25,11 @@ def attack(
     ] = None,
     rounds: Annotated[
         str | None,
-        typer.Option("--rounds", metavar="N,...", help="Whose models; default: those kept, and the last."),
+        typer.Option(
+            "--rounds",
+            metavar="N,...",
+            help="Whose models; default: those kept, and the last. Updates are of the last.",
+        ),
     ] = None,
     view: Annotated[
         list[str] | None,
@@ -86,15 +90,15 @@ def attack(
             from unskew.spec import Spec
 
             device_of(Spec(device=device))  # refuses one that is not there
-        sizes = tuple(_numbers(examples, "examples")) if examples else Context().sizes
+        sizes = tuple(_numbers(examples, "examples")) if examples is not None else Context().sizes
         decoder: dict[str, Any] = {
             "epochs": epochs,
             "optimizer": _one_of(optimizer, "optimizer", "adam", "sgd"),
         }
         made = attack(
             run,
-            only=[word.strip() for word in only.split(",")] if only else (),
-            rounds=_numbers(rounds, "rounds") if rounds else (),
+            only=[word.strip() for word in only.split(",")] if only is not None else (),
+            rounds=_numbers(rounds, "rounds") if rounds is not None else (),
             views=view or (),
             reconstruction=Reconstruction(samples=_available(samples, device), **decoder),
             context=Context(repeats=repeats, sizes=sizes),

@@ -69,6 +69,11 @@ class Federation:
         """How many samples each client holds."""
         return np.diff(self.offsets)
 
+    @property
+    def typical(self) -> int:
+        """How many samples a client holds that holds some: the median."""
+        return int(np.median(self.sizes[self.sizes > 0])) if len(self.indices) else 0
+
     @cached_property
     def counts(self) -> Array:
         """The (client x class) matrix of label counts."""

@@ -19,6 +19,9 @@ from unskew.parts import Depends, Objective, Step, soft_labels
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
+MANY = 10_000
+"""Averages in every step beyond which nobody waits for a run."""
+
 LARGE = 50_000_000
 """Weights of a projection head that nobody can want: more than the largest model here has."""
 
@@ -85,6 +88,10 @@ class FedBR(Objective):
         for name in ("pseudo", "width", "out", "collect"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError(f"{name} of fedbr must be at least 1, not {getattr(self, name)}")
+        if self.pseudo > MANY:
+            raise InputError(
+                f"pseudo of fedbr is at most {MANY:,}, since every step mixes all, not {self.pseudo:,}"
+            )
 
     @property
     def active(self) -> bool:

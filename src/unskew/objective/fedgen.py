@@ -20,6 +20,9 @@ from unskew.types import Tree
 
 STARTS = {"input": 30, "latent": 1}
 
+WIDEST = 10_000
+"""Numbers of noise beyond which a generator is all first layer."""
+
 
 @dataclass(frozen=True)
 class FedGen(Objective):
@@ -75,6 +78,8 @@ class FedGen(Objective):
             value = getattr(self, name)
             if value is not None and value < smallest:
                 raise InputError(f"{name} of fedgen must be at least {smallest}, not {value}")
+        if self.noise > WIDEST:
+            raise InputError(f"noise of fedgen is at most {WIDEST:,} numbers, not {self.noise:,}")
         if self.lr <= 0:
             raise InputError(f"lr of fedgen must be above 0, not {self.lr}")
         if not 0 < self.decay <= 1:

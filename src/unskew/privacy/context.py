@@ -79,7 +79,7 @@ class Context:
         """Normalised groups with the square in every sample of those that ``which`` names, each at its own place."""
         shape = tuple(int(n) for n in groups.shape[2:])
         side = self.side(shape)
-        low, high = subject.range
+        low, high = (v.reshape(-1).to(groups) for v in subject.range)
         values = torch.tensor(COLOURS[self.colour]) if shape[0] == 3 else torch.ones(shape[0])
         data = subject.dataset
         mean, std = (torch.as_tensor(v).to(groups).expand(shape[0]) for v in (data.mean, data.std))
@@ -120,7 +120,7 @@ def identify(
     how.side(subject.dataset.shape)
     began = time.perf_counter()
     data = subject.dataset
-    tests = _groups(how.test, len(data.y_test), view, seed, "test")
+    tests = subject.drawn.fresh(how.test, view.group, generator(seed, "context", "test"), test=True)
     seen_at_test, answers = _seen(
         subject, model, view, how, tests, generator(seed, "context", "places", "test"), True
     )
@@ -129,7 +129,7 @@ def identify(
         hits = []
         for repeat in range(how.repeats):
             rng_words = ("context", size, repeat)
-            places = _groups(size, len(data), view, seed, *rng_words)
+            places = subject.drawn.fresh(size, view.group, generator(seed, "context", *rng_words))
             seen, labels = _seen(subject, model, view, how, places, generator(seed, *rng_words, "places"))
             like = seen[:512].cpu()
             attacker = made(lambda like=like: detector(like), seed, *rng_words).to(subject.device)  # type: ignore[misc]
@@ -148,15 +148,6 @@ def identify(
         "test_samples": len(answers),
         "wall_s": round(time.perf_counter() - began, 2),
     }
-
-
-def _groups(count: int, pool: int, view: View, seed: int, *words: int | str) -> Ids:
-    rng = generator(seed, "context", *words)
-    return (
-        rng.integers(0, pool, (count, view.group))
-        if count * view.group > pool
-        else (rng.permutation(pool)[: count * view.group].reshape(count, view.group))
-    )
 
 
 def _seen(

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
 from unskew.engines.site import tensor_of
 from unskew.net import Net
+from unskew.privacy.groups import Groups
 from unskew.privacy.views import View
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
@@ -29,16 +31,14 @@ def taken(dataset: Dataset, places: Ids, device: str, dtype: torch.dtype, test: 
 
 
 def drawn(
-    dataset: Dataset, view: View, batch: int, seed: int, device: str, dtype: torch.dtype
+    federation: Federation, view: View, batch: int, seed: int, device: str, dtype: torch.dtype
 ) -> list[Tensor]:
     """Batches of groups to measure c on, the same for every model."""
-    size = max(1, min(batch, len(dataset) // view.group))
+    size, groups = min(batch, len(federation.dataset)), Groups(federation)
     return [
         taken(
-            dataset,
-            generator(seed, "correlation", at)
-            .choice(len(dataset), (size, view.group), replace=size * view.group > len(dataset))
-            .astype(np.int64),
+            federation.dataset,
+            groups.fresh(size, view.group, generator(seed, "correlation", at)),
             device,
             dtype,
         )
@@ -61,7 +61,7 @@ def correlation(net: Net, model: Tree, view: View, batches: Sequence[Tensor]) ->
 
 def watch(
     net: Net,
-    dataset: Dataset,
+    federation: Federation,
     views: Mapping[str, View],
     batch: int,
     seed: int,
@@ -69,5 +69,5 @@ def watch(
     dtype: torch.dtype,
 ) -> Callable[[Tree], dict[str, float]]:
     """What a round's line says: part -> c of what it shares, under the model that the round ended with."""
-    held = {part: drawn(dataset, view, batch, seed, device, dtype) for part, view in views.items()}
+    held = {part: drawn(federation, view, batch, seed, device, dtype) for part, view in views.items()}
     return lambda model: {part: correlation(net, model, views[part], x)["mean"] for part, x in held.items()}

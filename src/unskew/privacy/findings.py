@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from unskew.privacy.quality import nearly
+from unskew.privacy.quality import likeness, nearly
 
 
 def findings(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -37,8 +37,8 @@ def _reconstruction(told: dict[str, Any]) -> str:
         return f"{told['view']}: nothing to attack, the sample itself is shared"
     share = told["mse"] / max(told["blind"]["mse"], 1e-12)
     return (
-        f"{_when(told)}: MSE {told['mse']:.4f}, PSNR {nearly(told['psnr'])}, "
-        f"SSIM {told['ssim']:.2f} on unseen samples; {share:.0%} of the error of the mean sample "
+        f"{_when(told)}: MSE {told['mse']:.4f}, {likeness(told)} on unseen samples; "
+        f"{share:.0%} of the error of the mean sample "
         f"(MSE {told['blind']['mse']:.4f})"
     )
 
@@ -56,14 +56,20 @@ def _context(told: dict[str, Any]) -> str:
 def _inversion(told: dict[str, Any]) -> Iterator[str]:
     one, whole, blind = told["one_step_one_sample"], told["whole_visit"], told["blind"]
     yield (
-        f"one step on one sample: PSNR {nearly(one['psnr'])} (best {nearly(one['best_psnr'])}), SSIM {one['ssim']:.2f} "
-        f"over {one['clients']} clients, {one['labels_found']:.0%} of labels read; the mean sample gives "
-        f"{nearly(blind['psnr'])}, {blind['ssim']:.2f}"
+        f"one step on one sample: {likeness(one)} (best {nearly(one['best_psnr'])}) over {one['clients']} clients, "
+        f"{_read(one)}; the mean sample gives {likeness(blind)}"
     )
+    guess = whole.get("blind")  # attacks before this was measured have none
     yield (
-        f"a whole visit on {whole['samples']} samples: PSNR {nearly(whole['psnr'])}, SSIM {whole['ssim']:.2f} for "
-        f"{whole['searched']} of them, {whole['labels_found']:.0%} of labels read"
+        f"a whole visit on {whole['samples']} samples: {likeness(whole)} for {whole['searched']} of them, "
+        f"{_read(whole)}" + (f"; {guess['guess']} gives {likeness(guess)}" if guess else "")
     )
+
+
+def _read(told: dict[str, Any]) -> str:
+    """How many labels an update told, beside how many a guess would have."""
+    chance = f" (by chance {told['labels_by_chance']:.0%})" if "labels_by_chance" in told else ""
+    return f"{told['labels_found']:.0%} of labels read{chance}"
 
 
 def _when(told: dict[str, Any]) -> str:

@@ -96,6 +96,7 @@ def invert(
         | {
             "clients": len(singles),
             "labels_found": float(np.mean([s["labels_found"] for s in singles])),
+            "labels_by_chance": 1 / subject.dataset.classes,
             "best_psnr": max(s["quality"]["psnr"] for s in singles),
         },
         "whole_visit": whole["quality"]
@@ -106,8 +107,10 @@ def invert(
             "batch": local.batch,
             "epochs": local.epochs,
             "labels_found": whole["labels_found"],
+            "labels_by_chance": whole["labels_by_chance"],
+            "blind": whole["blind"],
         },
-        "blind": _blind(subject, originals),
+        "blind": judged(_mean(subject).expand_as(originals), originals),
         "wall_s": round(time.perf_counter() - began, 2),
     }
     return Inverted(record, torch.cat([originals, whole["originals"]]), torch.cat([found, whole["found"]]))
@@ -124,14 +127,17 @@ def _attack(
     some = torch.from_numpy(np.sort(rng.permutation(len(held))[: how.most])).to(subject.device)
     x = search(subject, base, gradient, guessed[some], how, rng, advance)
     found = subject.unit(x).float().cpu()
-    originals = subject.unit(subject.groups(held)).float().cpu()
-    # which is meant is not known: each is held against the original that it is most like
-    originals = originals[torch.from_numpy(matched(originals, found))]
+    held_by_it = subject.unit(subject.groups(held)).float().cpu()
+    # which is meant is not known: each is held against the original that it is most like, and so are guesses
+    originals = held_by_it[torch.from_numpy(matched(held_by_it, found))]
+    evenly = torch.arange(len(held), device=subject.device) % subject.dataset.classes
     return {
         "originals": originals,
         "found": found,
         "labels_found": _overlap(guessed, labels),
+        "labels_by_chance": _overlap(evenly, labels),
         "quality": judged(found, originals),
+        "blind": _guessed(subject, held_by_it, len(found), rng),
     }
 
 
@@ -158,6 +164,11 @@ def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Id
         job.engine.close()
     work = float(update.work[0])
     moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
+    if work <= 0 or not all(bool(torch.isfinite(v).all()) for v in moved.values()):
+        raise InputError(
+            f"the update of client {client} after round {state.round} is not finite: the run has diverged, and there "
+            "is nothing to invert"
+        )
     return state.params, {k: -v / work for k, v in moved.items()}, held
 
 
@@ -169,13 +180,13 @@ def read_labels(subject: Subject, base: Tree, gradient: Tree, count: int) -> Ten
     then they are guessed evenly.
     """
     classes = subject.dataset.classes
-    bias = [k for k in gradient if gradient[k].shape == (classes,)]
-    if not bias:
+    bias = _bias(subject, base, classes)
+    if bias is None:
         return torch.arange(count, device=subject.device) % classes
     public = subject.groups(np.arange(min(200, len(subject.dataset.y_test))), test=True)
     with torch.no_grad():
         usual = subject.net.judge(base, public).softmax(1).mean(0)
-    shares = (usual - gradient[bias[-1]]).clamp_min(0) if count > 1 else -gradient[bias[-1]]
+    shares = (usual - gradient[bias]).clamp_min(0) if count > 1 else -gradient[bias]
     if count == 1:
         return shares.argmax().reshape(1)
     wanted = shares / shares.sum().clamp_min(1e-12) * count
@@ -183,6 +194,20 @@ def read_labels(subject: Subject, base: Tree, gradient: Tree, count: int) -> Ten
     rest = (wanted - held).argsort(descending=True)[: count - int(held.sum())]
     held[rest] += 1
     return torch.repeat_interleave(torch.arange(classes, device=subject.device), held.long())[:count]
+
+
+def _bias(subject: Subject, base: Tree, classes: int) -> str | None:
+    """The classifier's bias: what moves each logit by as much as it moves itself; nothing else of its shape does."""
+    net = subject.net
+    names = [k for k in net.trainable if k in net.own and base[k].shape == (classes,)]
+    some = subject.groups(np.arange(min(2, len(subject.dataset))))
+    with torch.no_grad():
+        plain = net.judge(base, some)
+        for name in reversed(names):
+            step = torch.linspace(0.5, 1.5, classes).to(base[name])
+            if torch.allclose(net.judge(base | {name: base[name] + step}, some), plain + step, atol=1e-3):
+                return name
+    return None
 
 
 def _overlap(guessed: Tensor, labels: Tensor) -> float:
@@ -297,11 +322,27 @@ def _box(subject: Subject, like: Tensor) -> tuple[Tensor, Tensor]:
     mean, std = (
         torch.as_tensor(v).to(like).reshape(-1, *[1] * (like.dim() - 2)) for v in (data.mean, data.std)
     )
+    low, high = low.to(like), high.to(like)
     return (low - mean) / std, (high - mean) / std
 
 
-def _blind(subject: Subject, originals: Tensor) -> dict[str, float]:
-    """The mean of the pool's samples, held against every original: what knowing nothing gives."""
+def _mean(subject: Subject) -> Tensor:
+    """The mean of the pool's samples: what knowing nothing gives."""
     some = generator(0, "inversion", "blind").permutation(len(subject.dataset))[:1000]
-    mean = subject.unit(subject.groups(some)).float().mean(0, keepdim=True).cpu()
-    return judged(mean.expand_as(originals), originals)
+    return subject.unit(subject.groups(some)).float().mean(0, keepdim=True).cpu()
+
+
+def _guessed(subject: Subject, originals: Tensor, count: int, rng: np.random.Generator) -> dict[str, Any]:
+    """The better of two guesses that saw no update, each held against the originals it is most like."""
+    noise = torch.from_numpy(rng.standard_normal((count, *subject.dataset.shape)))
+    low, high = _box(subject, noise)
+    mean = _mean(subject)
+    guesses = {
+        "the mean sample": mean.expand(count, *mean.shape[1:]),
+        "noise": subject.unit(noise.clamp(low, high)).float(),
+    }
+    told = [
+        judged(guess, originals[torch.from_numpy(matched(originals, guess))]) | {"guess": name}
+        for name, guess in guesses.items()
+    ]
+    return max(told, key=lambda one: float(one["psnr"]))

@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -27,6 +29,7 @@ from unskew.privacy.exposure import exchanges, exposure
 from unskew.privacy.inversion import Inversion, invert
 from unskew.privacy.reconstruction import Reconstruction, reconstruct
 from unskew.privacy.subject import Subject, subject
+from unskew.privacy.views import View
 from unskew.run import single_threaded
 from unskew.state import write_atomically
 
@@ -47,12 +50,45 @@ ON_A_CPU = 5000
 
 @dataclass
 class Attacked:
-    """What came out, and where it lies."""
+    """What came out, and where it lies; sections and pictures of earlier attacks stay until they are made again."""
 
     record: dict[str, Any]
     folder: Path
     pictures: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     page: Path | None = None
+
+    @classmethod
+    def at(cls, run: Path) -> Attacked:
+        """What earlier attacks left in a run's folder, which must be one that can be written to."""
+        folder = run / FOLDER
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is in the way of a folder; move it")
+        if run.is_dir() and not os.access(folder if folder.exists() else run, os.W_OK):
+            raise InputError(f"{run} may not be written to; copy the run to where it may")
+        before = folder / "pictures.npz"
+        try:
+            with np.load(before) as held:
+                pictures = {k: held[k] for k in held.files}
+        except FileNotFoundError:
+            pictures = {}
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+            raise InputError(f"{before} is damaged; remove it and attack the run again") from None
+        return cls(read(run) or {}, folder, pictures)
+
+    def save(self) -> None:
+        """Write all numbers and pictures there are."""
+        self.folder.mkdir(exist_ok=True)
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **{k: _bytes(v) for k, v in self.pictures.items()})  # type: ignore[arg-type]
+        write_atomically(self.folder / "pictures.npz", buffer.getvalue())
+        write_atomically(self.folder / "attack.json", json.dumps(self.record, indent=1))
+
+    def draw(self) -> None:
+        """Draw what was saved, where it can be drawn."""
+        if drawable() and self.folder.is_dir():
+            from unskew.privacy.page import draw
+
+            self.page = draw(self.folder)
 
 
 def attack(
@@ -81,6 +117,7 @@ def attack(
         if name not in ATTACKS:
             raise unknown("attack", name, ATTACKS)
     wanted = list(only) or list(ATTACKS)
+    made = Attacked.at(Path(path))
     began = time.perf_counter()
     with single_threaded():
         found = subject(path, data=data, model=model, data_folder=data_folder, device=device)
@@ -97,89 +134,49 @@ def attack(
         at_rounds = list(rounds) or found.rounds
         if not at_rounds:
             raise InputError(
-                f"{path} has no checkpoint yet, so there is no model to attack; let it run first"
+                f"{path} has no checkpoint that can be read, so there is no model to attack; let it run first"
             )
         for r in at_rounds:
             found.model(r)  # one that is not there is refused before any work
-        cpu = found.device == "cpu"
-        how_r = reconstruction or Reconstruction(samples=ON_A_CPU if cpu else None)
-        how_c, how_i = context or Context(), inversion or Inversion()
-        pictures: dict[str, Any] = {}
-        record: dict[str, Any] = {
+        if "inversion" in wanted:
+            found.state()  # likewise
+        made.record |= {
             "format": FORMAT,
             "unskew": __version__,
             "run": found.path.name,
             "method": found.spec.method,
             "dataset": found.dataset.name,
-            "seed": seed,
             "discloses": list(found.setup.job.method.discloses),
-            "views": {part: str(v) for part, v in shown.items()},
-            "rounds": at_rounds,
         }
-        if "exposure" in wanted:
-            record["exposure"] = _exposure(found)
-        if "correlation" in wanted and shown:
-            record["correlation"] = _correlation(found, shown, at_rounds)
-        attackable = [
-            (part, v, r) for part, v in shown.items() for r in (at_rounds if v.of_model else at_rounds[-1:])
-        ]
-        if "reconstruction" in wanted and attackable and len(found.dataset.shape):
-            with bar(
-                "reconstruction", len(attackable) * how_r.steps(len(found.dataset)), progress
-            ) as advance:
-                record["reconstruction"] = {"settings": asdict(how_r), "results": []}
-                for part, v, r in attackable:
-                    made = reconstruct(found, found.model(r)[1], v, how_r, seed=seed, advance=advance)
-                    record["reconstruction"]["results"].append({"part": part, "round": r} | made.record)
-                    pictures["originals"] = made.originals.numpy()
-                    pictures[f"reconstruction {v} round {r}"] = made.found.numpy()
-        if "context" in wanted and attackable and len(found.dataset.shape) == 3:
-            with bar("context", len(attackable) * how_c.work, progress) as advance:
-                record["context"] = {"settings": asdict(how_c), "results": []}
-                for part, v, r in attackable:
-                    told = identify(found, found.model(r)[1], v, how_c, seed=seed, advance=advance)
-                    record["context"]["results"].append({"part": part, "round": r} | told)
-        if "inversion" in wanted:
-            with bar("inversion", how_i.work, progress) as advance:
-                out = invert(found, how_i, seed=seed, advance=advance)
-            record["inversion"] = {"settings": asdict(how_i), "round": found.state().round} | out.record
-            pictures["inversion originals"] = out.originals.numpy()
-            pictures["inversion found"] = out.found.numpy()
-        found.setup.job.engine.close()
-    record["wall_s"] = round(time.perf_counter() - began, 2)
-    made_at = Attacked(record, found.path / FOLDER, pictures)
-    save(made_at)
-    return made_at
-
-
-def save(made: Attacked) -> None:
-    """Write the numbers and, where they can be drawn, the pictures; a part attacked before stays as it was."""
-    made.folder.mkdir(exist_ok=True)
-    place = made.folder / "attack.json"
-    if place.is_file():
-        made.record = _merged(read(made.folder.parent) or {}, made.record)
-    before = made.folder / "pictures.npz"
-    if before.is_file():
-        with np.load(before) as held:
-            made.pictures = {k: held[k] for k in held.files} | made.pictures
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{k: _bytes(v) for k, v in made.pictures.items()})  # type: ignore[arg-type]
-    write_atomically(before, buffer.getvalue())
-    write_atomically(place, json.dumps(made.record, indent=1))
-    if drawable():
-        from unskew.privacy.page import draw
-
-        made.page = draw(made.folder)
+        attempt = Attempt(
+            found,
+            shown,
+            at_rounds,
+            reconstruction or Reconstruction(samples=ON_A_CPU if found.device == "cpu" else None),
+            context or Context(),
+            inversion or Inversion(),
+            seed,
+            progress,
+            made.pictures,
+        )
+        try:
+            for name in ATTACKS:
+                section = getattr(attempt, name)() if name in wanted else {}
+                if section:
+                    made.record[name] = {"seed": seed} | section
+                    made.record["wall_s"] = round(time.perf_counter() - began, 2)
+                    made.save()  # whatever comes next, this is kept
+        except InputError:
+            made.draw()  # what was found before stays, and is shown
+            raise
+        finally:
+            found.setup.job.engine.close()
+    made.draw()
+    return made
 
 
 def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return picture if picture.dtype == np.uint8 else np.round(picture * 255).astype(np.uint8)
-
-
-def _merged(before: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
-    """This attack over an earlier one of the same run: sections that were not made again are kept."""
-    kept = {k: before[k] for k in ATTACKS if k in before and k not in now}
-    return now | kept
 
 
 def read(run: Path) -> dict[str, Any] | None:
@@ -191,6 +188,8 @@ def read(run: Path) -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads(place.read_text())
     except ValueError:
         raise InputError(f"{place} is damaged: it is not JSON; remove it and attack the run again") from None
+    if not isinstance(record, dict):
+        raise InputError(f"{place} is damaged: it holds no record; remove it and attack the run again")
     return record if record.get("format") == FORMAT else None
 
 
@@ -199,36 +198,100 @@ def drawable() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("altair", "vl_convert", "PIL"))
 
 
-def _exposure(found: Subject) -> dict[str, Any]:
-    clients = found.setup.job.federation.clients
-    lines = found.folder.lines
-    return {
-        "clients": clients,
-        "rounds": [line["round"] for line in lines],
-        "epsilon": exposure(lines, clients),
-        "shares": any(True for line in lines for _ in exchanges(line, clients)),
-    }
+@dataclass
+class Attempt:
+    """The attacks on a run, by their names in ``ATTACKS``; where there is nothing to attack nothing comes back."""
 
+    found: Subject
+    shown: dict[str, View]
+    rounds: Sequence[int]
+    decoding: Reconstruction
+    detecting: Context
+    inverting: Inversion
+    seed: int
+    progress: bool
+    pictures: dict[str, np.ndarray[Any, Any]]
 
-def _correlation(found: Subject, shown: dict[str, Any], rounds: Sequence[int]) -> dict[str, Any]:
-    """c of the models there are, and of every round where the run measured it as it went."""
-    batch = found.spec.batch
-    told: dict[str, Any] = {"batch": batch, "models": [], "over_rounds": {}}
-    for part, v in shown.items():
-        batches = drawn(found.dataset, v, batch, found.spec.seed, found.device, found.dtype)
-        for r in rounds if v.of_model else rounds[-1:]:
-            told["models"].append(
-                {"part": part, "view": str(v), "round": r}
-                | correlation(found.net, found.model(r)[1], v, batches)
-            )
-        measured = [
-            (line["round"], line["distance_correlation"][part])
-            for line in found.folder.lines
-            if part in (line.get("distance_correlation") or {})
+    @property
+    def targets(self) -> list[tuple[str, View, int]]:
+        """(part, what it shows, of which round's model); once where the model does not matter."""
+        return [
+            (part, v, r)
+            for part, v in self.shown.items()
+            for r in (self.rounds if v.of_model else self.rounds[-1:])
         ]
-        if measured:
-            told["over_rounds"][part] = {"rounds": [r for r, _ in measured], "c": [c for _, c in measured]}
-    return told
+
+    def exposure(self) -> dict[str, Any]:
+        clients = self.found.setup.job.federation.clients
+        lines = self.found.folder.lines
+        return {
+            "clients": clients,
+            "rounds": [line["round"] for line in lines],
+            "epsilon": exposure(lines, clients),
+            "shares": any(True for line in lines for _ in exchanges(line, clients)),
+        }
+
+    def correlation(self) -> dict[str, Any]:
+        """c of the models there are, and of every round where the run measured it as it went."""
+        if not self.shown:
+            return {}
+        found, batch = self.found, self.found.spec.batch
+        told: dict[str, Any] = {"batch": batch, "models": [], "over_rounds": {}}
+        held = {
+            part: drawn(found.dealt, v, batch, found.spec.seed, found.device, found.dtype)
+            for part, v in self.shown.items()
+        }
+        for part, v, r in self.targets:
+            c = correlation(found.net, found.model(r)[1], v, held[part])
+            told["models"].append({"part": part, "view": str(v), "round": r} | c)
+        for part, v in self.shown.items():
+            measured = [
+                (line["round"], line["distance_correlation"][part])
+                for line in found.folder.lines
+                if part in (line.get("distance_correlation") or {})
+            ]
+            if measured:
+                rounds, cs = zip(*measured, strict=True)
+                told["over_rounds"][part] = {"view": str(v), "rounds": list(rounds), "c": list(cs)}
+        return told
+
+    def reconstruction(self) -> dict[str, Any]:
+        how, results = self.decoding, []
+        if not self.targets:
+            return {}
+        for key in [k for k in self.pictures if k.startswith("reconstruction ")]:
+            del self.pictures[key]  # of an earlier attack
+        with bar(
+            "reconstruction", len(self.targets) * how.steps(len(self.found.dataset)), self.progress
+        ) as advance:
+            for part, v, r in self.targets:
+                made = reconstruct(
+                    self.found, self.found.model(r)[1], v, how, seed=self.seed, advance=advance
+                )
+                results.append({"part": part, "round": r} | made.record)
+                self.pictures["originals"] = made.originals.numpy()
+                self.pictures[f"reconstruction {v} round {r}"] = made.found.numpy()
+        return {"settings": asdict(how), "results": results}
+
+    def context(self) -> dict[str, Any]:
+        how = self.detecting
+        if not self.targets or len(self.found.dataset.shape) != 3:
+            return {}
+        with bar("context", len(self.targets) * how.work, self.progress) as advance:
+            results = [
+                {"part": part, "round": r}
+                | identify(self.found, self.found.model(r)[1], v, how, seed=self.seed, advance=advance)
+                for part, v, r in self.targets
+            ]
+        return {"settings": asdict(how), "results": results}
+
+    def inversion(self) -> dict[str, Any]:
+        """Of the last model, whatever rounds are named: an update needs what server and clients remember beside it."""
+        with bar("inversion", self.inverting.work, self.progress) as advance:
+            out = invert(self.found, self.inverting, seed=self.seed, advance=advance)
+        self.pictures["inversion originals"] = out.originals.numpy()
+        self.pictures["inversion found"] = out.found.numpy()
+        return {"settings": asdict(self.inverting), "round": self.found.state().round} | out.record
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 
 from unskew.errors import InputError
 from unskew.privacy.findings import findings
-from unskew.privacy.laboratory import FOLDER, read
+from unskew.privacy.laboratory import ATTACKS, FOLDER, read
 from unskew.privacy.pictures import (
     Picture,
     Series,
@@ -56,7 +56,8 @@ def draw(folder: Path) -> Path:
         write_atomically(folder / f"{name}.png", png)
     place = folder / "attack.html"
     title = f"What {record['method']} gives away"
-    about = f"{record['dataset']} · models of round {', '.join(map(str, record['rounds']))} · seed {record['seed']}"
+    seeds = sorted({record[name]["seed"] for name in ATTACKS if "seed" in record.get(name, {})})
+    about = f"{record['dataset']} · attackers' seed {', '.join(map(str, seeds))}"
     save_page(place, title, list(_blocks(folder.parent, record)), about)
     return place
 
@@ -93,7 +94,10 @@ def charts(record: dict[str, Any]) -> Iterator[tuple[str, Picture]]:
         yield (
             "correlation",
             correlation_chart(
-                [Series(f"{part}: {record['views'][part]}", t["rounds"], t["c"]) for part, t in over.items()]
+                [
+                    Series(f"{part}: {t['view']}" if "view" in t else part, t["rounds"], t["c"])
+                    for part, t in over.items()
+                ]
             ),
         )
     curves = reconstruction_series(record)

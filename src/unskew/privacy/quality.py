@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +30,9 @@ def psnr(error: Tensor) -> Tensor:
 def ssim(found: Tensor, original: Tensor) -> Tensor:
     """Structural similarity of each image (Wang et al., IEEE TIP 2004): a Gaussian window of 11, sigma 1.5.
 
-    Where an image is narrower than the window, the window is as wide as the image. Samples that are no images
-    are treated as one row.
+    Where an image is narrower than the window, the window is as wide as the image.
     """
-    a, b = (_planes(v) for v in (found, original))
+    a, b = found, original
     window = _window(a.shape[1], (min(11, a.shape[2]), min(11, a.shape[3])), a)
 
     def local(v: Tensor) -> Tensor:
@@ -45,10 +46,6 @@ def ssim(found: Tensor, original: Tensor) -> Tensor:
     return (value / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))).flatten(1).mean(1)
 
 
-def _planes(x: Tensor) -> Tensor:
-    return x if x.dim() == 4 else x.reshape(len(x), 1, -1, x.shape[-1])
-
-
 def _window(channels: int, sides: tuple[int, int], like: Tensor) -> Tensor:
     def bell(side: int) -> Tensor:
         at = torch.arange(side, dtype=like.dtype, device=like.device) - (side - 1) / 2
@@ -59,13 +56,10 @@ def _window(channels: int, sides: tuple[int, int], like: Tensor) -> Tensor:
 
 
 def judged(found: Tensor, original: Tensor) -> dict[str, float]:
-    """The three numbers, each the mean over samples; PSNR is the mean of the samples' own."""
+    """The three numbers, each the mean over samples; PSNR is the mean of the samples' own. Only pictures have SSIM."""
     error = mse(found, original)
-    return {
-        "mse": float(error.mean()),
-        "psnr": float(psnr(error).mean()),
-        "ssim": float(ssim(found, original).mean()),
-    }
+    told = {"mse": float(error.mean()), "psnr": float(psnr(error).mean())}
+    return told | ({"ssim": float(ssim(found, original).mean())} if found.dim() == 4 else {})
 
 
 def matched(found: Tensor, original: Tensor) -> Ids:
@@ -81,3 +75,8 @@ def matched(found: Tensor, original: Tensor) -> Ids:
 def nearly(value: float) -> str:
     """A PSNR in words that fit a table."""
     return "exact" if value >= 99 or math.isinf(value) else f"{value:.1f} dB"
+
+
+def likeness(told: Mapping[str, Any]) -> str:
+    """PSNR and, of pictures, SSIM, in words."""
+    return f"PSNR {nearly(told['psnr'])}" + (f", SSIM {told['ssim']:.2f}" if "ssim" in told else "")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,8 +87,14 @@ def reconstruct(
     pool, tests = len(subject.dataset), len(subject.dataset.y_test)
     mine = generator(seed, "reconstruction", "samples").permutation(pool)[: how.available(pool)]
     chosen = generator(seed, "reconstruction", "test").permutation(tests)[: min(how.test, tests)]
-    seen_at_test = _partners(chosen, tests, view, seed, "test")
-    probe = _partners(mine[: min(512, len(mine))], pool, view, seed, "probe")
+
+    def grouped(places: Ids, word: str, test: bool = False) -> Ids:
+        """Each place with the others that are averaged with it."""
+        rng = generator(seed, "reconstruction", "partners", word)
+        return subject.drawn.around(places, view.group, rng, test)
+
+    seen_at_test = grouped(chosen, "test", test=True)
+    probe = grouped(mine[: min(512, len(mine))], "probe")
     with torch.no_grad():
         like = view.show(subject.net, model, subject.groups(probe)).float()
     shape = subject.dataset.shape
@@ -119,7 +124,7 @@ def reconstruct(
 
     for epoch in range(0 if exact else how.epochs):
         order = generator(seed, "reconstruction", "order", epoch).permutation(mine)
-        partners = _partners(order, pool, view, seed, f"epoch {epoch}")
+        partners = grouped(order, f"epoch {epoch}")
         total = torch.zeros((), device=subject.device)
         for start in range(0, len(order), how.batch):
             groups = subject.groups(partners[start : start + how.batch])
@@ -145,14 +150,6 @@ def reconstruct(
         "wall_s": round(time.perf_counter() - began, 2),
     }
     return Reconstructed(record, originals, found)
-
-
-def _partners(places: Ids, of: int, view: View, seed: int, word: str) -> Ids:
-    """Each place with the others that are averaged with it, drawn at random."""
-    if view.group == 1:
-        return places[:, None]
-    rng = generator(seed, "reconstruction", "partners", word)
-    return np.concatenate([places[:, None], rng.integers(0, of, (len(places), view.group - 1))], 1)
 
 
 def _blind(subject: Subject, mine: Ids, chosen: Ids) -> dict[str, float]:

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
 from unskew.engines.choose import device_of
 from unskew.errors import InputError
 from unskew.kept import kept_rounds, read_model
 from unskew.log import RunFolder, read_folder
 from unskew.net import Net
 from unskew.privacy.correlation import taken
+from unskew.privacy.groups import Groups
 from unskew.privacy.views import View, view, views_of
 from unskew.setup import Setup, prepare
 from unskew.spec import Spec
@@ -43,6 +45,11 @@ class Subject:
         return self.setup.job.federation.dataset
 
     @property
+    def dealt(self) -> Federation:
+        """What clients held before anything was shared."""
+        return self.setup.job.dealt or self.setup.job.federation
+
+    @property
     def device(self) -> str:
         return self.setup.job.device
 
@@ -64,16 +71,23 @@ class Subject:
         """Everything the run remembers, as of its last checkpoint."""
         found = load_state(self.path / "state")
         if found is None:
-            raise InputError(f"{self.path} has no checkpoint yet; let it run first")
+            raise InputError(
+                f"{self.path} has no checkpoint that can be read, and model updates need one; let it run first, or "
+                "name the other attacks by --only"
+            )
         return found.to(self.device)
 
     def views(self, named: tuple[str, ...] = ()) -> dict[str, View]:
         """What to attack: the views that are named, else what the run's method shows, by part."""
-        found = {text: view(text) for text in named} or views_of(self.setup.job.method.parts)
-        typical = max(1, int(np.median(self.setup.job.federation.sizes)))
-        found = {name: one.at(typical) for name, one in found.items()}
+        typical = self.dealt.typical
+        found = {text: view(text).at(typical) for text in named}
+        found = found or views_of(self.setup.job.method.parts, typical)
         sample = np.zeros((1, 1), np.int64)
         for one in found.values():
+            if one.group > len(self.dataset):
+                raise InputError(
+                    f"{one} is over more samples than the {len(self.dataset):,} of {self.dataset.name}"
+                )
             groups = taken(self.dataset, np.repeat(sample, one.group, 1), self.device, self.dtype)
             with torch.inference_mode():
                 one.show(self.net, self.net.initial, groups)  # a layer that is not there is refused now
@@ -90,14 +104,24 @@ class Subject:
             torch.as_tensor(v).to(normalised).reshape(-1, *[1] * (len(data.shape) - 1))
             for v in (data.mean, data.std)
         )
-        low, high = self.range
+        low, high = (v.to(normalised) for v in self.range)
         return ((normalised * std + mean - low) / (high - low)).clamp(0, 1)
 
     @cached_property
-    def range(self) -> tuple[float, float]:
-        """The least and the largest value in the pool."""
-        low, high = float(self.dataset.x.min()), float(self.dataset.x.max())
-        return low, high if high > low else low + 1.0
+    def range(self) -> tuple[Tensor, Tensor]:
+        """The least and the largest value in the pool: of each channel, or of each column of a table."""
+        x = self.dataset.x
+        others = (0, *range(2, x.ndim))
+        low, high = (
+            torch.from_numpy(np.asarray(found, np.float64)).reshape(-1, *[1] * (x.ndim - 2))
+            for found in (x.min(axis=others), x.max(axis=others))
+        )
+        return low, torch.where(high > low, high, low + 1.0)
+
+    @cached_property
+    def drawn(self) -> Groups:
+        """Groups of samples as the run's clients would average them."""
+        return Groups(self.dealt)
 
 
 def subject(

@@ -103,6 +103,6 @@ def view(text: str | View) -> View:
     return text if isinstance(text, View) else build(text, VIEWS, "view")
 
 
-def views_of(parts: Iterable[Part]) -> dict[str, View]:
-    """Part name -> what it shows others of a client's data, of those parts that show something."""
-    return {part.name: view(part.sends) for part in parts if part.sends}
+def views_of(parts: Iterable[Part], client: int) -> dict[str, View]:
+    """Part name -> what it shows others of the data of a client of this size, of those parts that show something."""
+    return {part.name: view(part.sends).at(client) for part in parts if part.sends}
