@@ -30,9 +30,14 @@ def kept_rounds(run: Path) -> list[int]:
 def read_model(run: Path, round: int | None = None) -> tuple[int, Tree]:
     """(round, model): the model that this round ended with, or the newest there is."""
     if round in kept_rounds(run):
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        return int(round or 0), load_file(run / FOLDER / f"{round:06d}.safetensors")
+        place = run / FOLDER / f"{round:06d}.safetensors"
+        try:
+            return int(round or 0), load_file(place)
+        except (SafetensorError, OSError):
+            raise InputError(f"{place} is damaged; remove it, or name another round") from None
     last = load_state(run / "state")
     if last is None:
         raise InputError(f"{run} has no checkpoint yet, so there is no model to read; let it run first")

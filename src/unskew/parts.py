@@ -88,6 +88,11 @@ class Part:
     neutral: ClassVar[str | None] = None
     example: ClassVar[str | None] = None
 
+    @property
+    def begins(self) -> int:
+        """The round, counted from 0, from which on it does something."""
+        return 0
+
     def check(self, federation: Federation, cohort: int) -> None:
         """Refuse, with an InputError of one sentence, a federation that this part cannot work on."""
         return

@@ -90,6 +90,12 @@ def prepare(
     cohort = _cohort(spec, federation.clients)
     for part in method.parts:
         part.check(federation, cohort)
+        if part.begins >= spec.rounds:
+            warnings.warn(
+                f"{part.name} does nothing before round {part.begins + 1}, and the run ends after {spec.rounds}; "
+                "let it start sooner or the run last longer",
+                stacklevel=2,
+            )
     dtype = torch.float64 if spec.precision == "fp64" else torch.float32
     dataset = federation.dataset
     if not len(dataset.y_test):

@@ -81,7 +81,10 @@ class ClientStore:
         for i, client in enumerate(clients.tolist()):
             old = rows.pop(client, None)
             held -= nbytes(old) if isinstance(old, dict) else 0
-            fresh = {k: v[i].detach().cpu().clone() for k, v in memory.items()}
+            # one layout, as a checkpoint or the disk would give it back: another rounds otherwise in a convolution
+            fresh = {
+                k: v[i].detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in memory.items()
+            }
             rows[client] = fresh
             held += nbytes(fresh)
         after = ClientStore(self.rows | {part: rows}, self.budget, held, self.spill)

@@ -71,6 +71,18 @@ def normed(shape: tuple[int, ...], classes: int) -> nn.Module:
     )
 
 
+def deep(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """Two convolutions, the second over several channels: their layout in memory decides how sums are rounded."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, padding=1),
+        nn.AvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(8 * (shape[1] // 2) * (shape[2] // 2), classes),
+    )
+
+
 @dataclass
 class Played:
     """A few rounds: the log, the last state, and the fingerprints of the first and the last model."""

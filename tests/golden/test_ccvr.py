@@ -118,12 +118,12 @@ def test_it_works_at_the_end_unless_asked_for_every_evaluation():
 
 def test_its_visits_are_costed():
     """Eight clients of two classes (the one of 2 samples too), in float64: the model goes down to each, and of each
-    class come 8 bytes of label, 4 of count, 6 features' mean and 21 numbers of their covariance.
+    class come 1 byte of label, 4 of count, 6 features' mean and 21 numbers of their covariance.
     """
     line = play(FEW).lines[-1]
     model = line["bytes"]["down"]["model"] // 4
     assert line["bytes"]["down"]["model for ccvr"] == 8 * model
-    assert line["bytes"]["up"]["ccvr answers"] == 8 * 2 * (8 + 4 + 6 * 8 + 21 * 8)
+    assert line["bytes"]["up"]["ccvr answers"] == 8 * 2 * (1 + 4 + 6 * 8 + 21 * 8)
     assert line["bytes_up"] == sum(line["bytes"]["up"].values())
     assert line["bytes_down"] == sum(line["bytes"]["down"].values())
 
@@ -137,9 +137,9 @@ def test_who_holds_nothing_is_not_asked():
 
 
 def test_fleas_variant_sends_features():
-    """int(0.5 n) of 5, 3, 9, 4, 7, 2, 6, 8 samples are 20 features of 6 numbers, and 20 labels, of 8 bytes."""
+    """int(0.5 n) of 5, 3, 9, 4, 7, 2, 6, 8 samples are 20 features of 6 numbers of 8 bytes, and 20 labels of one."""
     line = play(Method.parse("ccvr(variant=features, share=0.5)")).lines[-1]
-    assert line["bytes"]["up"]["ccvr answers"] == 20 * (6 + 1) * 8
+    assert line["bytes"]["up"]["ccvr answers"] == 20 * (6 * 8 + 1)
     assert Method.parse("ccvr(variant=features)").discloses == (
         "features of some of its samples, with their labels (ccvr)",
     )

@@ -409,6 +409,13 @@ def test_a_share_that_shares_nothing_is_counted_and_warned_of():
         ready(Method.parse("flea(last, share=0)"))
 
 
+def test_who_shares_nothing_discloses_nothing():
+    """Without a share there are no features to declare or to attack; in a byte each they are seen in a byte each."""
+    assert FLea("conv1", share=0).discloses == ()
+    assert FLea("conv1", share=0).sends == ""
+    assert FLea("conv1", store="byte").sends == 'features("conv1", byte)'
+
+
 def test_it_says_whose_features_it_shows():
     """For the privacy laboratory: the view of a client's data, and its owners."""
     part = FLea("conv2")

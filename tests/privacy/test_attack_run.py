@@ -18,6 +18,7 @@ from unskew.errors import InputError
 from unskew.kept import kept_rounds, read_model
 from unskew.privacy import Context, Inversion, Reconstruction, attack, subject
 from unskew.privacy.context import identify
+from unskew.privacy.correlation import in_pieces
 from unskew.privacy.groups import Groups
 from unskew.privacy.inversion import gradient_of, observed, read_labels, search
 from unskew.privacy.overfitting import Group, dealt, overfitting
@@ -216,7 +217,7 @@ def test_the_command_prints_what_was_found(plain, capsys):
     assert main([*words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "fedavg"
     assert main(words) == 0
-    assert "nobody was given anybody's data" in capsys.readouterr().out
+    assert "no client was given another's data" in capsys.readouterr().out
     assert main(["attack", str(plain), "--draw"]) == 0
     assert "attack.html" in capsys.readouterr().out
 
@@ -391,3 +392,45 @@ def test_an_average_is_over_a_clients_mix_of_labels():
 def test_an_average_over_more_samples_than_there_are_is_refused(run):
     with pytest.raises(InputError, match="more samples than the 1,438 of digits"):
         attack(run, views=("averages(100000)",), **QUICK)
+
+
+def test_large_averages_are_seen_in_pieces(run, monkeypatch):
+    """However many samples are behind an average, a few are in memory at once, and the numbers are the same."""
+    target = subject(run)
+    places = target.drawn.fresh(30, 40, generator(0, "pieces"))
+    whole = target.seen({}, Averages(40), places)
+    monkeypatch.setattr("unskew.privacy.correlation.HELD", 3 * 40 * 64)
+    for a, b in zip(whole, target.seen({}, Averages(40), places), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+    assert len(list(in_pieces(Averages(40), (1, 8, 8), 30))) == 10
+
+
+def test_a_damaged_kept_model_is_named(run, tmp_path):
+    copied = tmp_path / "run"
+    shutil.copytree(run, copied, ignore=shutil.ignore_patterns("attack"))
+    place = copied / "models" / "000001.safetensors"
+    place.write_bytes(place.read_bytes()[:500])
+    with pytest.raises(InputError, match=r"000001.safetensors is damaged; remove it, or name another round"):
+        attack(copied, only=("correlation",), **QUICK)
+
+
+def test_a_spoilt_attack_spoils_no_report(run, tmp_path, capsys):
+    """The report over the run says what it leaves out."""
+    copied = tmp_path / "run"
+    shutil.copytree(run, copied, ignore=shutil.ignore_patterns("attack"))
+    attack(copied, only=("exposure",), **QUICK)
+    (copied / "attack" / "attack.json").write_text('{"format": 1}')
+    assert main(["report", str(copied)]) == 0
+    assert "the report leaves it out" in capsys.readouterr().err
+    assert main(["attack", str(copied), "--draw"]) == 2
+
+
+def test_dlg_takes_as_many_steps_as_it_says(plain):
+    """L-BFGS works in stretches of twenty; the last is as short as it must be."""
+    steps: list[int] = []
+    target = subject(plain)
+    base, gradient, held = observed(target, 0, alone=True)
+    labels = torch.from_numpy(target.dataset.y[held])
+    how = Inversion(rule="dlg", steps=27, images=1)
+    search(target, base, gradient, labels, how, generator(0, "dlg"), steps.append)
+    assert steps == [20, 7]

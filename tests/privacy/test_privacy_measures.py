@@ -117,6 +117,18 @@ def test_features_are_those_of_the_layer_in_evaluation_mode():
     )
 
 
+def test_features_in_fewer_bytes_are_seen_as_they_travel():
+    """One byte a number leaves at most 256 values in a row, and half precision is that of float16."""
+    net = Net(build("mlp(hidden=[500])", (1, 2, 2), 3))
+    x = torch.rand(2, 1, 1, 2, 2)
+    full, half, byte = (
+        Features("dense1", store).show(net, net.initial, x) for store in ("full", "half", "byte")
+    )
+    assert torch.equal(half, full.half().float())
+    assert 0 < float((byte - full).abs().max()) < float(full.max()) / 255
+    assert str(view("features(dense1, byte)")) == "features(dense1, byte)"
+
+
 def test_views_are_read_from_text_and_from_parts():
     """An expression names a view; parts say theirs."""
     assert view("averages(4)") == Averages(4)

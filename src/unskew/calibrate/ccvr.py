@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unskew.buffer import labels_stored
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.net import Net
@@ -124,14 +125,14 @@ class CCVR(Calibrate):
             features, labels = drawn(mixture, self.virtual, rng)
         like = next(iter(params.values()))
         features = features.to(like.device, like.dtype)
-        return params | self._trained(params, net, features, labels.to(like.device), rng)
+        return params | self._trained(params, net, features, labels.to(like.device, torch.int64), rng)
 
     def _some(self, asked: Asked, seed: int, t: int) -> Tree:
         """The features of a share of a client's samples, drawn without replacement."""
         held = len(asked.places)
         chosen = generator(seed, "ccvr", t, asked.client).permutation(held)[: int(self.share * held + 1e-9)]
         at = torch.from_numpy(np.sort(chosen))
-        return {"features": asked.embed(index=at), "labels": asked.labels[at.to(asked.device)]}
+        return {"features": asked.embed(index=at), "labels": _small(asked.labels[at.to(asked.device)])}
 
     def _trained(
         self, params: Tree, net: Net, features: Tensor, labels: Tensor, rng: np.random.Generator
@@ -163,6 +164,11 @@ def classifier(params: Tree, net: Net, features: Tensor) -> list[str]:
     return [k for k, g in zip(leaves, found, strict=True) if g is not None]
 
 
+def _small(labels: Tensor) -> Tensor:
+    """Class numbers as they travel."""
+    return labels_stored(labels, int(labels.max()) + 1 if len(labels) else 1)
+
+
 def moments(features: Tensor, labels: Tensor, covariance: str = "full") -> Tree:
     """What a client answers: of each class it holds, how many, their mean, and the upper half of their covariance."""
     classes, counts = torch.unique(labels, return_counts=True)
@@ -177,7 +183,7 @@ def moments(features: Tensor, labels: Tensor, covariance: str = "full") -> Tree:
     empty = features.new_zeros(0, features.shape[1])
     kept = features.dtype
     return {
-        "classes": classes,
+        "classes": _small(classes),
         "counts": counts.int(),
         "means": torch.stack(means).to(kept) if means else empty,
         "spreads": torch.stack(spreads).to(kept) if spreads else empty,

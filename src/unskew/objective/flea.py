@@ -26,12 +26,14 @@ from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
 from unskew.errors import InputError
 from unskew.net import Net
-from unskew.parts import After, Objective, Out, Step, soft_labels, task_loss
+from unskew.parts import After, Depends, Objective, Out, Step, soft_labels, task_loss
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
 if TYPE_CHECKING:
     from unskew.asking import Asked
+
+FEATURES = ("features and labels of some samples to the next round's clients",)
 
 
 @dataclass
@@ -75,9 +77,7 @@ class FLea(Objective):
     paper: ClassVar[str] = "Xia et al., KDD 2024"
     neutral: ClassVar[str | None] = "flea(last, share=0, distil=0, decor=0)"
     example: ClassVar[str | None] = "flea(last, share=0.5)"
-    discloses: ClassVar[tuple[str, ...]] = (
-        "features and labels of some samples to the next round's clients",
-    )
+    discloses: ClassVar[Any] = Depends(FEATURES, lambda part: FEATURES if part.share else ())
 
     layer: str
     share: float = 0.1
@@ -102,7 +102,8 @@ class FLea(Objective):
 
     @property
     def sends(self) -> str:
-        return f'features("{self.layer}")'
+        form = "" if self.store == "full" else f", {self.store}"
+        return f'features("{self.layer}"{form})' if self.share else ""
 
     def check(self, federation: Federation, cohort: int) -> None:
         silent = int((self.shared_by(federation.sizes) == 0).sum())

@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from unskew.errors import InputError
 from unskew.privacy.attackers import detector, made
+from unskew.privacy.correlation import in_pieces
 from unskew.privacy.subject import Subject
 from unskew.privacy.views import View
 from unskew.seeds import generator
@@ -134,6 +135,7 @@ def identify(
             like = seen[:512].cpu()
             attacker = made(lambda like=like: detector(like), seed, *rng_words).to(subject.device)  # type: ignore[misc]
             _fit(attacker, seen, labels, how, seed, rng_words, advance)
+            del seen  # before the next are made
             hits.append(_accuracy(attacker, seen_at_test, answers))
         points.append(
             {"samples": size, "accuracy": float(np.mean(hits)), "sd": float(np.std(hits)), "runs": hits}
@@ -161,14 +163,17 @@ def _seen(
 ) -> tuple[Tensor, Tensor]:
     """What is shared of these groups, every second one marked, and which were."""
     which = torch.arange(len(places)) % 2 == 1
-    pieces = []
+    seen: Tensor | None = None
     with torch.no_grad():
-        for start in range(0, len(places), 250):
-            part = slice(start, start + 250)
+        for part in in_pieces(view, subject.dataset.shape, len(places)):
             groups = subject.groups(places[part], test)
             marked = how.marked(subject, groups, which[part].to(groups.device), rng)
-            pieces.append(view.show(subject.net, model, marked).float())
-    return torch.cat(pieces), which.to(subject.device).float()
+            shown = view.show(subject.net, model, marked).float()
+            if seen is None:  # in its place at once: features of 10,000 samples are not to be held twice
+                seen = shown.new_empty(len(places), *shown.shape[1:])
+            seen[part] = shown
+    assert seen is not None
+    return seen, which.to(subject.device).float()
 
 
 def _fit(

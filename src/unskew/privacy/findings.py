@@ -27,7 +27,7 @@ def findings(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _exposure(told: dict[str, Any]) -> str:
     if not told["shares"]:
-        return "nobody was given anybody's data"
+        return "no client was given another's data"
     last = told["epsilon"][-1]
     return f"eps = {last:.1%} of all pairs of {told['clients']:,} clients after round {told['rounds'][-1]}"
 

@@ -278,9 +278,10 @@ def _dlg(
         apart.backward()  # type: ignore[no-untyped-call]
         return apart
 
-    for _ in range(-(-how.steps // 20)):
+    for done in range(0, how.steps, 20):
+        rule.param_groups[0]["max_iter"] = now = min(20, how.steps - done)
         rule.step(closure)  # type: ignore[no-untyped-call]
-        advance(20)
+        advance(now)
         if not math.isfinite(least) or least < 1e-9:
             break
     return best

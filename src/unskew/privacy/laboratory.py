@@ -65,15 +65,7 @@ class Attacked:
             raise InputError(f"{folder} is in the way of a folder; move it")
         if run.is_dir() and not os.access(folder if folder.exists() else run, os.W_OK):
             raise InputError(f"{run} may not be written to; copy the run to where it may")
-        before = folder / "pictures.npz"
-        try:
-            with np.load(before) as held:
-                pictures = {k: held[k] for k in held.files}
-        except FileNotFoundError:
-            pictures = {}
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile):
-            raise InputError(f"{before} is damaged; remove it and attack the run again") from None
-        return cls(read(run) or {}, folder, pictures)
+        return cls(read(run) or {}, folder, saved_pictures(folder / "pictures.npz"))
 
     def save(self) -> None:
         """Write all numbers and pictures there are."""
@@ -131,7 +123,7 @@ def attack(
                 f"{found.spec.method} shares no data to attack by {lacking[0]}; name a view, such as "
                 f"--view 'features({(found.net.judging.layers or ('conv1',))[0]})'"
             )
-        at_rounds = list(rounds) or found.rounds
+        at_rounds = list(dict.fromkeys(rounds)) or found.rounds
         if not at_rounds:
             raise InputError(
                 f"{path} has no checkpoint that can be read, so there is no model to attack; let it run first"
@@ -179,6 +171,17 @@ def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return picture if picture.dtype == np.uint8 else np.round(picture * 255).astype(np.uint8)
 
 
+def saved_pictures(place: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """The pictures that earlier attacks left."""
+    try:
+        with np.load(place) as held:
+            return {k: held[k] for k in held.files}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
+        raise InputError(f"{place} is damaged; remove it and attack the run again") from None
+
+
 def read(run: Path) -> dict[str, Any] | None:
     """What attacks on a run found, where it was attacked."""
     place = run / FOLDER / "attack.json"
@@ -188,7 +191,7 @@ def read(run: Path) -> dict[str, Any] | None:
         record: dict[str, Any] = json.loads(place.read_text())
     except ValueError:
         raise InputError(f"{place} is damaged: it is not JSON; remove it and attack the run again") from None
-    if not isinstance(record, dict):
+    if not isinstance(record, dict) or not {"method", "dataset", "discloses"} <= set(record):
         raise InputError(f"{place} is damaged: it holds no record; remove it and attack the run again")
     return record if record.get("format") == FORMAT else None
 
@@ -237,12 +240,11 @@ class Attempt:
             return {}
         found, batch = self.found, self.found.spec.batch
         told: dict[str, Any] = {"batch": batch, "models": [], "over_rounds": {}}
-        held = {
-            part: drawn(found.dealt, v, batch, found.spec.seed, found.device, found.dtype)
-            for part, v in self.shown.items()
-        }
+        held = {part: drawn(found.dealt, v, batch, found.spec.seed) for part, v in self.shown.items()}
         for part, v, r in self.targets:
-            c = correlation(found.net, found.model(r)[1], v, held[part])
+            c = correlation(
+                found.net, found.model(r)[1], v, found.dataset, held[part], found.device, found.dtype
+            )
             told["models"].append({"part": part, "view": str(v), "round": r} | c)
         for part, v in self.shown.items():
             measured = [

@@ -13,7 +13,7 @@ import numpy as np
 
 from unskew.errors import InputError
 from unskew.privacy.findings import findings
-from unskew.privacy.laboratory import ATTACKS, FOLDER, read
+from unskew.privacy.laboratory import ATTACKS, FOLDER, read, saved_pictures
 from unskew.privacy.pictures import (
     Picture,
     Series,
@@ -152,8 +152,7 @@ def grids(run: Path, record: dict[str, Any]) -> Iterator[tuple[str, bytes, str]]
     place = run / FOLDER / "pictures.npz"
     if not place.is_file():
         return
-    with np.load(place) as file:
-        held = {k: file[k] for k in file.files}
+    held = saved_pictures(place)
     rows = [
         (label(record, told), held[key])
         for told in (record.get("reconstruction") or {}).get("results", [])

@@ -96,7 +96,7 @@ def reconstruct(
     seen_at_test = grouped(chosen, "test", test=True)
     probe = grouped(mine[: min(512, len(mine))], "probe")
     with torch.no_grad():
-        like = view.show(subject.net, model, subject.groups(probe)).float()
+        like = subject.seen(model, view, probe)[1].float()
     shape = subject.dataset.shape
     attacker = made(lambda: decoder(like.cpu(), shape), seed, "decoder", str(view)).to(subject.device)
     exact = isinstance(view, Samples)
@@ -107,18 +107,18 @@ def reconstruct(
         else torch.optim.SGD(attacker.parameters(), how.lr, momentum=0.9, weight_decay=5e-4)
     )
 
-    def decoded(groups: Tensor) -> Tensor:
+    def decoded(places: Ids, test: bool = False) -> tuple[Tensor, Tensor]:
+        """(what was to be found, what the attacker makes of what is seen)."""
         with torch.no_grad():
-            seen = view.show(subject.net, model, groups).float()
-        return attacker(seen)  # type: ignore[no-any-return]
+            first, seen = subject.seen(model, view, places, test)
+            original = subject.unit(first).float()
+        return original, original if exact else attacker(seen.float())
 
     def test() -> tuple[dict[str, float], Tensor, Tensor]:
         pieces = []
         with torch.no_grad():
             for start in range(0, len(chosen), 250):
-                groups = subject.groups(seen_at_test[start : start + 250], test=True)
-                original = subject.unit(groups[:, 0]).float()
-                pieces.append((original, original if exact else decoded(groups)))
+                pieces.append(decoded(seen_at_test[start : start + 250], test=True))
         originals, found = (torch.cat([p[k] for p in pieces]) for k in (0, 1))
         return judged(found, originals), originals[:SHOWN].cpu(), found[:SHOWN].cpu()
 
@@ -127,12 +127,12 @@ def reconstruct(
         partners = grouped(order, f"epoch {epoch}")
         total = torch.zeros((), device=subject.device)
         for start in range(0, len(order), how.batch):
-            groups = subject.groups(partners[start : start + how.batch])
-            error = mse(decoded(groups), subject.unit(groups[:, 0]).float()).mean()
+            original, found = decoded(partners[start : start + how.batch])
+            error = mse(found, original).mean()
             rule.zero_grad()
             error.backward()  # type: ignore[no-untyped-call]
             rule.step()
-            total += error.detach() * len(groups)
+            total += error.detach() * len(original)
             advance(1)
         curve.append({"epoch": epoch + 1, "train_mse": float(total) / len(order)} | test()[0])
     final, originals, found = test()

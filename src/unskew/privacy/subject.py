@@ -18,7 +18,7 @@ from unskew.errors import InputError
 from unskew.kept import kept_rounds, read_model
 from unskew.log import RunFolder, read_folder
 from unskew.net import Net
-from unskew.privacy.correlation import taken
+from unskew.privacy.correlation import shown, taken
 from unskew.privacy.groups import Groups
 from unskew.privacy.views import View, view, views_of
 from unskew.setup import Setup, prepare
@@ -96,6 +96,10 @@ class Subject:
     def groups(self, places: Ids, test: bool = False) -> Tensor:
         """Normalised samples in the shape of ``places``."""
         return taken(self.dataset, places, self.device, self.dtype, test)
+
+    def seen(self, model: Tree, view: View, places: Ids, test: bool = False) -> tuple[Tensor, Tensor]:
+        """(the first sample of every group, what is seen of the group)."""
+        return shown(self.net, model, view, self.dataset, places, self.device, self.dtype, test)
 
     def unit(self, normalised: Tensor) -> Tensor:
         """The same samples with values from 0 to 1, by the range of the pool."""

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
+import torch
 from torch import Tensor
 
+from unskew.buffer import Store, restored, stored
 from unskew.errors import InputError
 from unskew.expression import build
 from unskew.types import Tree
@@ -42,7 +44,7 @@ class View:
         raise TypeError(f"{self.name} does not say what is seen: define show()")
 
     def __str__(self) -> str:
-        values = ", ".join(str(getattr(self, f.name)) for f in fields(self))
+        values = ", ".join(str(v) for f in fields(self) if (v := getattr(self, f.name)) != "full")
         return f"{self.name}({values})" if values else self.name
 
 
@@ -89,10 +91,14 @@ class Features(View):
     of_model: ClassVar[bool] = True
 
     layer: str  # one of the model's; ``last`` is what its classifier sees
+    store: Store = "full"  # in how many bytes a number travels
 
     def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
         layer = net.judging.last_layer if self.layer == "last" else self.layer
-        return net.judge(model, groups[:, 0], upto=layer)
+        rows = net.judge(model, groups[:, 0], upto=layer)
+        if self.store == "full":
+            return rows
+        return restored(stored(rows, self.store), torch.arange(len(rows), device=rows.device), rows.dtype)
 
 
 VIEWS: dict[str, type[View]] = {view.name: view for view in (Samples, Averages, Features)}

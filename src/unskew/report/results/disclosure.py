@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from unskew.errors import InputError
 from unskew.report.page import Block, Paragraph, Table
 from unskew.report.results import words
 from unskew.report.results.gather import Record, number
@@ -77,7 +79,14 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
     from unskew.privacy.laboratory import read
     from unskew.privacy.page import GRIDS, Image, grids
 
-    attacked = [(r, found) for r in records if r.path is not None and (found := read(r.path)) is not None]
+    attacked = []
+    for r in records:
+        try:
+            found = read(r.path) if r.path is not None else None
+            if r.path is not None and found is not None:
+                attacked.append((r, found, list(grids(r.path, found))))
+        except InputError as problem:  # one spoilt attack spoils no report
+            warnings.warn(f"{problem}; the report leaves it out", stacklevel=2)
     if not attacked:
         yield Paragraph(
             "No run was attacked; `unskew attack RUN` tries what can be got out of it.", quiet=True
@@ -88,13 +97,13 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
         ["method", "attack", "what it found"],
         [
             [f"{r.spec.method}, seed {r.spec.seed}", name, sentence]
-            for r, found in attacked
+            for r, found, _ in attacked
             for name, sentence in findings(found)
         ],
     )
     drawn: set[tuple[str, str]] = set()
-    for r, found in attacked:
-        for name, png, caption in grids(r.path, found):  # type: ignore[arg-type]
+    for r, _, pictures in attacked:
+        for name, png, caption in pictures:
             if (r.spec.method, name) not in drawn and len(drawn) < MOST_PICTURES:
                 drawn.add((r.spec.method, name))
                 yield Image(png, f"{r.spec.method}: {GRIDS[name].lower()}. {caption}", GRIDS[name])
