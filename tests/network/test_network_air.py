@@ -76,12 +76,12 @@ def test_the_slowest_client_sets_the_pace(tmp_path):
 def test_what_clients_are_asked_for_calibration_is_on_the_air():
     """CCVR asks all 8 clients at the end, each alone in its band: a model down, and the largest answer up.
 
-    A class of the 36 features is 8 bytes for each mean and each of the 36 x 37 / 2 products, and 16 for its number
+    A class of the 36 features is 8 bytes for each mean and each of the 36 x 37 / 2 products, and 5 for its number
     and its count: the clients with most classes, two, are waited for.
     """
     line = lines("ccvr(virtual=4)", model="linear")[-1]
     plain = lines("fedavg", model="linear")[-1]
-    model, answer = model_bytes(line), 2 * (8 * 36 + 8 * 36 * 37 // 2 + 16)
+    model, answer = model_bytes(line), 2 * (8 * 36 + 8 * 36 * 37 // 2 + 5)
     assert line["air"]["calibrate"] == pytest.approx(8 * (model + answer) / 1000)
     assert line["air_s"] == pytest.approx(plain["air_s"] + line["air"]["calibrate"])
 
