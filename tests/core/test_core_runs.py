@@ -264,7 +264,7 @@ def test_a_diverged_model_has_no_correlation(monkeypatch: pytest.MonkeyPatch) ->
     job: Any = SimpleNamespace(
         federation=tiny(), method=SimpleNamespace(parts=()), local=SimpleNamespace(batch=4)
     )
-    job.judging_net = job.seed = job.device = job.dtype = None
+    job.judging_net = job.seed = job.device = job.dtype = job.dealt = None
     assert correlation_watch(job)({}) == {"a": 0.5}
     assert [finite(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
 
