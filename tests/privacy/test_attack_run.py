@@ -434,3 +434,17 @@ def test_dlg_takes_as_many_steps_as_it_says(plain):
     how = Inversion(rule="dlg", steps=27, images=1)
     search(target, base, gradient, labels, how, generator(0, "dlg"), steps.append)
     assert steps == [20, 7]
+
+
+def test_an_attack_that_does_not_apply_is_refused_when_it_is_named(tmp_path):
+    """A row of a table has no room for a square; unless it is asked for, that attack is left out."""
+    rng = generator(0, "table")
+    data = rng.random((60, 3)).astype(np.float32), rng.integers(0, 2, 60)
+    path = tmp_path / "run"
+    unskew.run(
+        data=data, partition="iid", clients=4, cohort=2, rounds=1, model="linear", out=path, progress=False
+    )
+    with pytest.raises(InputError, match="nothing to attack by context in samples of shape 3; leave it out"):
+        attack(path, only=("context",), views=("averages(2)",), data=data, **QUICK)
+    assert not (path / "attack").exists()
+    assert "context" not in attack(path, views=("averages(2)",), data=data, **QUICK).record

@@ -110,7 +110,6 @@ def attack(
             raise unknown("attack", name, ATTACKS)
     wanted = list(only) or list(ATTACKS)
     made = Attacked.at(Path(path))
-    began = time.perf_counter()
     with single_threaded():
         found = subject(path, data=data, model=model, data_folder=data_folder, device=device)
         shown = found.views(tuple(views))
@@ -144,20 +143,26 @@ def attack(
             found,
             shown,
             at_rounds,
-            reconstruction or Reconstruction(samples=ON_A_CPU if found.device == "cpu" else None),
-            context or Context(),
-            inversion or Inversion(),
-            seed,
-            progress,
-            made.pictures,
+            decoding=reconstruction or Reconstruction(samples=ON_A_CPU if found.device == "cpu" else None),
+            detecting=context or Context(),
+            inverting=inversion or Inversion(),
+            seed=seed,
+            progress=progress,
+            pictures=made.pictures,
         )
         try:
-            for name in ATTACKS:
-                section = getattr(attempt, name)() if name in wanted else {}
+            for name in (name for name in ATTACKS if name in wanted):
+                began = time.perf_counter()
+                section = getattr(attempt, name)()
                 if section:
-                    made.record[name] = {"seed": seed} | section
-                    made.record["wall_s"] = round(time.perf_counter() - began, 2)
+                    took = round(time.perf_counter() - began, 2)
+                    made.record[name] = {"seed": seed, "wall_s": took} | section
                     made.save()  # whatever comes next, this is kept
+                elif only:
+                    shape = "x".join(map(str, found.dataset.shape))
+                    raise InputError(
+                        f"there is nothing to attack by {name} in samples of shape {shape}; leave it out"
+                    )
         except InputError:
             made.draw()  # what was found before stays, and is shown
             raise
