@@ -30,17 +30,13 @@ class Series:
 def exposure_chart(lines: Sequence[Series], title: str = "Feature exposure", **size: int) -> Picture:
     """eps over rounds: the share of pairs of clients of which one was given the other's."""
     y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="exposure ε", format="%", tickCount=5, domain=False)
-    return _lines(
-        lines, title, alt.X("x:Q").axis(title="round", grid=False, tickMinStep=1, format="d"), y, None, **size
-    )
+    return _lines(lines, title, _whole("round"), y, None, **size)
 
 
 def correlation_chart(lines: Sequence[Series], title: str = "Correlation", **size: int) -> Picture:
     """c over rounds."""
     y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="distance correlation c", tickCount=5, domain=False)
-    return _lines(
-        lines, title, alt.X("x:Q").axis(title="round", grid=False, tickMinStep=1, format="d"), y, None, **size
-    )
+    return _lines(lines, title, _whole("round"), y, None, **size)
 
 
 def reconstruction_chart(
@@ -48,11 +44,11 @@ def reconstruction_chart(
 ) -> Picture:
     """The decoder's error over its training; the dashed line is what knowing nothing gives."""
     y = alt.Y("y:Q").scale(zero=True).axis(title="MSE", tickCount=5, domain=False)
-    rule = None if blind is None else (blind, "the mean image")
+    rule = None if blind is None else (blind, "the mean sample")
     return _lines(
         lines,
         title,
-        alt.X("x:Q").axis(title="epoch of the attacker", grid=False, tickMinStep=1, format="d"),
+        _whole("epoch of the attacker"),
         y,
         rule,
         **size,
@@ -73,6 +69,12 @@ def context_chart(lines: Sequence[Series], title: str = "Context detection", **s
     )
     y = alt.Y("y:Q").scale(domain=[0.4, 1]).axis(title="accuracy", format="%", tickCount=6, domain=False)
     return _lines(lines, title, x, y, (0.5, "chance"), **size)
+
+
+def _whole(title: str) -> alt.X:
+    """An axis of whole numbers: ticks between them, which a short one has, get no label."""
+    label = "datum.value % 1 ? '' : format(datum.value, 'd')"
+    return alt.X("x:Q").axis(title=title, grid=False, tickMinStep=1, labelExpr=label)
 
 
 def _lines(
