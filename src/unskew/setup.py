@@ -162,6 +162,7 @@ def prepare(
         "name": dataset.name,
         "labels": list(dataset.labels),
         "clients": federation.clients,
+        **({} if federation.names is None else {"names": list(federation.names)}),
         "samples": len(federation.indices),
         "sha256": content.hexdigest(),
         "given": data is not None,

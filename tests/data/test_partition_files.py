@@ -227,7 +227,7 @@ def test_a_bad_expression_is_refused_in_one_sentence(said: str, sentence: str) -
         ),
         (
             lambda: partition(people(), "by(subject)", min_samples=2),
-            "client 1 of by(column=subject) holds 1, fewer than min_samples=2, and nobody else's samples may be "
+            "client 2 of by(column=subject) holds 1, fewer than min_samples=2, and nobody else's samples may be "
             "moved to it; lower min_samples",
         ),
     ],

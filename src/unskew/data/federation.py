@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -23,6 +24,13 @@ def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
     return np.bincount(owner * classes + y[indices], minlength=clients * classes).reshape(clients, classes)
 
 
+def shown_name(names: Sequence[str] | None, client: int) -> str:
+    """What to call a client where people read: its name where clients have names, else its number."""
+    if names is None:
+        return str(client)
+    return " ".join(names[client].split()) or "(no name)"
+
+
 @dataclass(frozen=True, eq=False)
 class Federation:
     """A data set dealt to clients. Client k holds ``indices[offsets[k]:offsets[k + 1]]`` of the pool.
@@ -32,6 +40,8 @@ class Federation:
     its update weighs; both are what it holds unless data was added or pooled. ``pooled`` is
     how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere. ``network``
     links the clients (``unskew.network``), where the run has one; ``sharing`` is what raw samples moved.
+    ``names`` are the clients' own, such as the sites of a table, where they have any; ``name_of(k)`` is what to
+    show for a client in either case.
     """
 
     dataset: Dataset
@@ -42,6 +52,7 @@ class Federation:
     pooled: Array = None  # type: ignore[assignment]
     network: Wireless | None = None
     sharing: tuple[Sharing, ...] = ()
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
@@ -58,6 +69,10 @@ class Federation:
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
             raise InputError(
                 f"a federation's indices must lie in 0..{n - 1}, the samples of {self.dataset.name}"
+            )
+        if self.names is not None and len(self.names) != self.clients:
+            raise InputError(
+                f"a federation of {self.clients} clients needs as many names, not {len(self.names)}"
             )
 
     @property
@@ -83,6 +98,10 @@ class Federation:
     def relative(self) -> Array:
         """What each client weighs, relative to the mean client."""
         return np.asarray(self.weigh / max(float(self.weigh.mean()), np.finfo(np.float64).tiny))
+
+    def name_of(self, client: int) -> str:
+        """What to call a client where people read: its name where clients have names, else its number."""
+        return shown_name(self.names, int(client))
 
     def samples(self, client: int) -> Array:
         """The places in the pool that a client holds."""

@@ -33,4 +33,5 @@ class Pooled(Prepare):
             budget=np.array([spent]),
             weigh=np.array([samples]),
             pooled=np.array([asked]),
+            names=None if federation.names is None else ("all clients",),
         )

@@ -31,6 +31,9 @@ class By(Family):
     def natural_clients(self, columns: Mapping[str, Array]) -> int:
         return len(_distinct(self._values(columns))[0])
 
+    def natural_names(self, columns: Mapping[str, Array]) -> tuple[str, ...]:
+        return tuple(str(value) for value in _distinct(self._values(columns))[0].tolist())
+
     def _values(self, columns: Mapping[str, Array]) -> Array:
         if not columns:
             raise InputError(f"by({self.column}) needs a data set with columns, and this one has none")

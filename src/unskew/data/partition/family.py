@@ -85,6 +85,10 @@ class Family:
         """The number of clients that the data itself prescribes, if it does."""
         return None
 
+    def natural_names(self, columns: Mapping[str, Array]) -> tuple[str, ...] | None:
+        """What the data itself calls its clients, if it has names for them."""
+        return None
+
     def expected_emd(self, classes: int, clients: int) -> float | None:
         """The EMD (thesis eq. 3.3) of unlimited samples, equally many of each class; ``None`` if unknown."""
         return None

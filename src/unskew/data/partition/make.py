@@ -11,7 +11,7 @@ import numpy as np
 import unskew
 from unskew import seeds
 from unskew.data.dataset import Array, Dataset, checked_labels
-from unskew.data.federation import census
+from unskew.data.federation import census, shown_name
 from unskew.data.partition.deal import scatter
 from unskew.data.partition.family import Family, Task, build_family
 from unskew.data.partition.presets import PRESETS
@@ -77,6 +77,7 @@ def partition(
             expression, emd, task, lambda member: system_emd(settled(member, replace(task, notes=[]))[0])
         )
     assert family is not None
+    names = family.natural_names(columns)
     owners = family.owners(task)
     if owners is None:
         counts, moves, helped = settled(family, task)
@@ -86,7 +87,7 @@ def partition(
         held = np.bincount(owners, minlength=clients)
         if held.min() < min_samples:
             raise InputError(
-                f"client {int(held.argmin())} of {family} holds {held.min()}, fewer than "
+                f"client {shown_name(names, int(held.argmin()))} of {family} holds {held.min()}, fewer than "
                 f"min_samples={min_samples}, and nobody else's samples may be moved to it; lower min_samples"
             )
         indices = used[np.lexsort((used, owners))]
@@ -112,6 +113,8 @@ def partition(
         "sha256": content_hash(indices, offsets, counts),
         "labels_sha256": labels_hash(labels),
     }
+    if names is not None:
+        record["names"] = list(names)
     return Partition(indices, offsets, counts, record)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from unskew.data.dataset import Array, Dataset, checked_labels
-from unskew.data.federation import Federation
+from unskew.data.federation import Federation, shown_name
 from unskew.data.files import damaged, read_npz, written_whole
 from unskew.errors import InputError
 
@@ -29,7 +29,8 @@ class Partition:
     ``clients``, ``classes``, ``samples``, ``unused``, ``moves`` (samples moved so that no client is too
     small) and
     ``moved_to`` (how many clients that helped), ``emd`` as measured, ``notes``, the library's ``version``,
-    and the hashes of the content (``sha256``) and of the labels it was made for (``labels_sha256``).
+    and the hashes of the content (``sha256``) and of the labels it was made for (``labels_sha256``). Where the
+    clients have names, as the values of a column, they are the record's ``names``.
     """
 
     indices: Array
@@ -46,6 +47,16 @@ class Partition:
         """How many samples each client holds."""
         return np.diff(self.offsets)
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The clients' own names, where they have any."""
+        found = self.record.get("names")
+        return None if found is None else tuple(found)
+
+    def name_of(self, client: int) -> str:
+        """What to call a client where people read: its name where clients have names, else its number."""
+        return shown_name(self.names, int(client))
+
     def samples(self, client: int) -> Array:
         """The samples that a client holds, as places in the data set."""
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
@@ -53,7 +64,7 @@ class Partition:
     def federation(self, dataset: Dataset) -> Federation:
         """The data set dealt to the clients; refused if it is not the one the partition was made for."""
         self.check_labels(dataset, "the partition")
-        return Federation(dataset, self.indices, self.offsets)
+        return Federation(dataset, self.indices, self.offsets, names=self.names)
 
     def check_labels(self, data: Dataset | Array | Sequence[int], where: str) -> None:
         """Refuse labels other than those the partition was made for."""
@@ -99,6 +110,13 @@ class Partition:
             raise damaged(Path(path), "its record or its lists of samples cannot be read") from None
         if content_hash(indices, offsets, counts) != record.get("sha256"):
             raise damaged(Path(path), "its content does not match its own SHA-256")
+        names = record.get("names")  # which files of earlier versions lack
+        if names is not None and not (
+            isinstance(names, list)
+            and len(names) == len(offsets) - 1
+            and all(isinstance(n, str) for n in names)
+        ):
+            raise damaged(Path(path), "the names of its clients do not fit them")
         found = cls(indices, offsets, counts, record)
         if data is not None:
             found.check_labels(data, str(path))
