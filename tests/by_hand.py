@@ -129,6 +129,8 @@ class Table:
     cohort: int
     last: int = 10**9
     lost: Callable[[int, int], bool] = lambda leg, client: False
+    late: Callable[[int, int], bool] = lambda t, client: False  # its upload lands one round later
+    waiting: list[Update] = field(default_factory=list)
     legs: list[Leg] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
     told: list[tuple[str, list[int], int]] = field(default_factory=list)
@@ -144,7 +146,7 @@ class Table:
             federation=self.federation,
             select=self._select,
             train=self._train,
-            combine=self._combine,
+            combine=lambda params, update: self._combine(play, params, update),
             rng=generator(0, "schedule", t),
             note=self.notes.update,
             told=lambda what, clients, numbers: self.told.append((what, clients.tolist(), numbers)),
@@ -154,7 +156,8 @@ class Table:
 
     def _select(self, count: int | None = None, exclude: Any = ()) -> Cohort:
         wanted = self.cohort if count is None else count
-        return Cohort(np.array(self.cohorts(wanted, np.asarray(exclude)), dtype=np.int64))
+        busy = np.concatenate([np.asarray(exclude, np.int64), *(u.clients for u in self.waiting)])
+        return Cohort(np.array(self.cohorts(wanted, busy), dtype=np.int64))
 
     def _train(self, leg: Leg) -> Update:
         number = len(self.legs)
@@ -185,6 +188,10 @@ class Table:
             loss=ones,
         )
 
-    def _combine(self, params: Tree, landed: Update) -> Tree:
-        self.uploads.append(landed)
-        return FedAvg().aggregate(params, landed, {}, ("w",))[0] if len(landed) else params
+    def _combine(self, play: Play, params: Tree, update: Update) -> Tree:
+        self.uploads.append(update)
+        late = np.array([self.late(play.t, int(c)) for c in update.clients], dtype=bool)
+        landed = [u for u in (update.take(~late), *self.waiting) if len(u)]
+        self.waiting = [update.take(late)] if late.any() else []
+        play.landed = sum(float(u.examples.sum()) for u in landed)
+        return FedAvg().aggregate(params, Update.joined(landed), {}, ("w",))[0] if landed else params

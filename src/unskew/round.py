@@ -76,6 +76,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         landed, server["late"], late = job.faults.arrived(update, server.get("late", {}), seed, t, legs)
         costs.notes |= {"late": late} if late else {}
         costs.answered += len(landed)
+        play.landed = float(landed.examples.sum())
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
         landed = probed(job, state.params, landed, federation)

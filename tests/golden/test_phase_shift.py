@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from by_hand import Table, holding
 from unskew.errors import InputError
 from unskew.method import Method
+from unskew.round import play_round
 from unskew.schedule import PhaseShift
 from unskew.schedule.phase_shift import _share
-from unskew.tiny import normed, play, tiny
+from unskew.tiny import normed, play, ready, tiny
 
 # client 0 has one sample and adds 1 a round, client 1 has three and adds 2
 TWO = holding([[1, 0], [1, 2]])
@@ -47,6 +49,60 @@ def test_two_clients_three_rounds():
     assert found == expected
     assert server.notes["collected"] == 1
     assert set(memory) == {"behind"}
+
+
+def test_the_blend_counts_uploads_that_landed():
+    """n = 2, w = 0. What A, the older phase, uploads after round 1 is late by a round: then N = 0, not n_A.
+
+    If A is client 0 (n = 1, +1 a round) and B client 1 (n = 3, +2):
+    1  A: 1 is late, w = 0, N = 0.   B: 2.
+    2  B keeps its own model, + 2 = 4, and uploads. A lands too: w = (3 x 4 + 1 x 1) / 4 = 3.25, N = 4. A was on its
+       way, so nobody joins.
+    3  client 0 joins: 3.25 + 1 = 4.25. Nobody uploads: w = 3.25, N = 4.
+    4  client 0: 4/5 x 3.25 + 1/5 x 4.25 = 3.45, + 1 = 4.45. Client 1 joins: 5.25. All collected:
+       w = (1 x 4.45 + 3 x 5.25) / 4 = 5.05, N = 4.
+    If A is client 1:
+    1  A: 2 is late, w = 0, N = 0.   B: 1.
+    2  B: 1 + 1 = 2 uploads, A lands: w = (1 x 2 + 3 x 2) / 4 = 2, N = 4.
+    3  client 0 joins: 3.   4  4/5 x 2 + 1/5 x 3 = 2.2, + 1 = 3.2; client 1: 4; w = (3.2 + 3 x 4) / 4 = 3.8.
+    """
+    server = table(last=3, late=lambda t, client: t == 0)
+    w, memory, found = 0.0, {}, []
+    for t in range(4):
+        w, memory = server.play(PhaseShift(2), t, w, memory)
+        found.append((w, float(memory["behind"])))
+    expected = [0.0, 3.25, 3.25, 5.05] if found[1][0] == 3.25 else [0.0, 2.0, 2.0, 3.8]
+    assert [w for w, _ in found] == pytest.approx(expected, abs=1e-12)
+    assert [n for _, n in found] == [0.0, 4.0, 4.0, 4.0]
+
+
+def test_a_run_remembers_the_samples_that_landed():
+    """All eight clients are active and half of the uploads are late: N is what the log says landed, round by round."""
+    setup = ready(Method.parse("phase_shift(2)"), cohort=8, late=0.5, rounds=6)
+    state, waiting, behind = setup.state, np.zeros(0, np.int64), 0.0
+    for t in range(5):
+        before = queued(state)
+        state, _ = play_round(setup.job, state)
+        late = state.server["late"].get("clients", torch.zeros(0)).numpy().astype(np.int64)
+        # who was active and does not go on has uploaded; in the first round, everybody was
+        active = np.union1d(before, queued(state)) if t else np.arange(8)
+        uploaded = np.setdiff1d(active, queued(state))
+        landed = np.concatenate([np.setdiff1d(uploaded, late), waiting])
+        behind = float(setup.job.federation.weigh[landed].sum()) or behind
+        assert float(state.server["phase_shift"]["behind"]) == behind
+        waiting = late
+    assert behind
+
+
+def queued(state):
+    return state.server["phase_shift"].get("clients", torch.zeros(0)).numpy().astype(np.int64)
+
+
+@pytest.mark.parametrize("method", ["phase_shift(1)", "phase_shift(2)"])
+def test_uploads_land_although_everybody_is_on_the_way(method):
+    """Where every upload is late nobody can be asked in the next round, and that round still takes what lands."""
+    lines = play(Method.parse(method), cohort=8, late=1.0, rounds=6).lines
+    assert sum(line["answered"] for line in lines) > 8
 
 
 def test_who_keeps_its_model_sends_nothing_up_and_is_sent_the_global_one():

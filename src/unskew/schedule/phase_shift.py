@@ -13,6 +13,7 @@ from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.parts import Play, Schedule
+from unskew.state import NOBODY
 from unskew.types import Cohort, Ids, Leg, PerClient, Tree, Update, expand
 
 SETTINGS = ("batch", "lr", "per_class")
@@ -24,9 +25,10 @@ class PhaseShift(Schedule):
 
     The active clients form a queue of n groups, and every one of them trains each round. The newest group starts
     from the global model; the others first correct their own, w <- N/(n_k + N) w_t + n_k/(n_k + N) w (algorithm 3,
-    line 8), with N the samples behind the last aggregate. Only the oldest group uploads, and only its models are
-    combined; then it leaves, and cohort/n clients join. In the last round every active client uploads. Every
-    download is matched by 1/n uploads: (n + 1)/(2n) of FedAvg's traffic (eq. 4.2).
+    line 8), with N the samples behind the last aggregate: of the uploads that landed, an older one that came late
+    included. Only the oldest group uploads, and only its models are combined; then it leaves, and cohort/n clients
+    join. In the last round every active client uploads. Every download is matched by 1/n uploads: (n + 1)/(2n) of
+    FedAvg's traffic (eq. 4.2).
 
     n: the number of phases, at most the number of clients; 1 is a plain round. The cohort counts active clients;
     where n does not divide it, the groups' sizes differ by one.
@@ -77,17 +79,18 @@ class PhaseShift(Schedule):
                     trained = self._trained(play, params, group.take(rows), out)
                     (landing if out else staying).append(trained)
         updates = [g.update for g in landing + staying if g.update is not None]
-        if not updates:
-            return params, memory
         uploaded = [g.update for g in landing if g.update is not None and len(g.update)]
-        update = Update.joined(uploaded) if uploaded else updates[0].take(np.zeros(0, np.int64))
+        # also where nobody uploads there is something to combine: what was late in the last round lands in this one
+        nothing = [u.take(NOBODY) for u in updates[:1]] or [play.train(Leg(NOBODY, params))]
+        update = Update.joined(uploaded or nothing)
         update = replace(update, base=expand(params, len(update)))
-        samples = update.examples.sum() if len(update) else (torch.zeros(()) if behind is None else behind)
         if play.last:
             play.note(collected=sum(int(np.count_nonzero(g.ages < self.n)) for g in landing))
         kept = Queue.joined([g for g in staying if len(g.clients)])
-        waits = {"behind": samples.double(), **(kept.packed() if kept is not None else {})}
-        return play.combine(params, update), waits
+        params = play.combine(params, update)
+        samples = play.landed or (0.0 if behind is None else float(behind))
+        waits = {"behind": torch.tensor(samples, dtype=torch.float64)}
+        return params, waits | (kept.packed() if kept is not None else {})
 
     def _joining(self, play: Play, queue: Queue, first: bool) -> tuple[Cohort, Ids]:
         """Who joins, and in which phase: everybody's first in the first round, later the newest."""
