@@ -103,7 +103,7 @@ def examples() -> None:
     """The same EMD in three shapes, and the picture that diagnose draws."""
     digits = load("digits")
     part = partition(digits, "dirichlet(0.1)", 50, 0, fraction=0.5)
-    found = diagnose(part.counts, data="digits", labels=digits.labels)
+    found = diagnose(part.counts, dataset="digits", labels=digits.labels)
     about = "digits · dirichlet(0.1) · 50 clients · half of the data"
     chart = partition_picture(found.counts, found.skew, found.labels, about)
     save_chart(chart, HERE / "img" / "digits.png", found.headline)

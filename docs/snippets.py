@@ -144,7 +144,7 @@ def quiet_place() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"HOME": folder, "XDG_CACHE_HOME": f"{folder}/.cache"}
         os.environ |= {"COLUMNS": str(WIDTH), "TERM": "dumb"}
-        os.environ.pop("UNSKEW_DATA", None)
+        os.environ.pop("UNSKEW_DATA_FOLDER", None)
         (work := Path(folder, "work")).mkdir()
         os.chdir(work)
         try:

@@ -68,7 +68,7 @@ def diagnosis() -> Diagnosis:
     )
     held = f"{part.clients} clients · {int(part.sizes.sum()):,} training samples"
     about = f"{data.name} · {SETTINGS['partition']} · seed {SEEDS[0]} · {held}"
-    return diagnose(part.counts, data=data.name, about=about, labels=data.labels, record=part.record)
+    return diagnose(part.counts, dataset=data.name, about=about, labels=data.labels, record=part.record)
 
 
 def train(

@@ -25,6 +25,7 @@ from unskew.measure import centralized_twin, correlation_watch, divergence, gamm
 from unskew.method import Method
 from unskew.net import Net
 from unskew.progress import Progress, progress_for
+from unskew.renamed import accepts_old_names
 from unskew.round import play_round
 from unskew.setup import Setup, auto_model, prepare
 from unskew.spec import Spec
@@ -110,17 +111,18 @@ class Run:
         return run_card(self)
 
 
+@accepts_old_names(data="dataset")
 def run(
     spec: Spec | None = None,
     *,
-    data: Data | None = None,
+    dataset: Data | None = None,
     out: str | Path | None = None,
     model: str | torch.nn.Module | None = None,
     method: str | Method | None = None,
     progress: bool | Progress = True,
     **settings: Any,
 ) -> Run:
-    """Train and log. Settings are the fields of ``Spec``; ``data`` may also be a Federation or arrays.
+    """Train and log. Settings are the fields of ``Spec``; ``dataset`` may also be a Federation or arrays.
 
     With ``out`` the run has a folder and can be resumed; without, it stays in memory.
     """
@@ -128,13 +130,11 @@ def run(
         raise InputError(
             f"run takes a Spec, or settings by name such as run(dataset='digits', rounds=5), not {spec!r}"
         )
-    if data is not None and "dataset" in settings:
-        raise InputError("data and dataset both say what to train on; keep one")
-    if isinstance(data, (str, Path)):
-        settings["dataset"] = str(data)
-        data = None
-    elif data is not None:
-        data = _named(data, settings)
+    data = None
+    if isinstance(dataset, (str, Path)):
+        settings["dataset"] = str(dataset)
+    elif dataset is not None:
+        data = _named(dataset, settings)
     if method is not None:
         settings["method"] = str(method)
         if out is not None and isinstance(method, Method):
@@ -177,29 +177,31 @@ def _path(given: Any, what: str) -> Path:
     return Path(given)
 
 
+@accepts_old_names(data="dataset")
 def resume(
     path: str | Path,
     *,
-    data: Data | None = None,
+    dataset: Data | None = None,
     model: torch.nn.Module | None = None,
     progress: bool | Progress = True,
 ) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is."""
     folder, spec, about = read_folder(_path(path, "the run to resume"))
-    if about.get("given") and data is None:
+    if about.get("given") and dataset is None:
         raise InputError(
-            f"{path} was run on data given in Python; resume it there: unskew.resume({str(path)!r}, data=...)"
+            f"{path} was run on data given in Python; resume it there: unskew.resume({str(path)!r}, dataset=...)"
         )
     if about.get("own_model") and model is None:
         raise InputError(f"{path} was run with a model given in Python; resume it there with model=...")
-    if isinstance(data, (str, Path)):
+    data = None
+    if isinstance(dataset, (str, Path)):
         if spec.partition == "given":
             raise InputError(
-                f"{path} was run on a Federation given in Python; give it as data=..., not {data}"
+                f"{path} was run on a Federation given in Python; give it as dataset=..., not {dataset}"
             )
-        source, data = replace(spec, dataset=str(data)), None
+        source = replace(spec, dataset=str(dataset))
     else:
-        source, data = spec, None if data is None else _named(data, {})
+        source, data = spec, None if dataset is None else _named(dataset, {})
 
     def prepared() -> tuple[Setup, State]:
         setup = prepare(source, data, model)
@@ -236,7 +238,7 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
         data = from_arrays(*data)
     if not isinstance(data, Dataset | Federation):
         raise InputError(
-            "data is a data set's name, a path, a Dataset, a Federation or arrays (x, y) or (x, y, x_test, y_test), "
+            "dataset is a data set's name, a path, a Dataset, a Federation or arrays (x, y) or (x, y, x_test, y_test), "
             f"not {type(data).__name__}" + (f" of {len(data)}" if isinstance(data, tuple | list) else "")
         )
     if isinstance(data, Federation):

@@ -66,7 +66,7 @@ def check_words(spec: Spec) -> None:
         build(spec.model, MODELS, "model")
     data = spec.dataset.partition("(")[0].strip()
     if data not in SOURCES and not Path(data).expanduser().exists():
-        load(spec.dataset, root=spec.data_folder)  # which says what is wrong with it
+        load(spec.dataset, data_folder=spec.data_folder)  # which says what is wrong with it
 
 
 def prepare(
@@ -210,7 +210,7 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
         dataset = from_arrays(*data)
     else:
         options = {k: v for k, v in (("label", spec.label), ("client", spec.client)) if v is not None}
-        dataset = load(spec.dataset, root=spec.data_folder, **options)
+        dataset = load(spec.dataset, data_folder=spec.data_folder, **options)
     if spec.client is not None and spec.partition == DEALT:
         raise InputError(
             f"client = {spec.client} says who holds what, and partition = {DEALT} would deal it out anew; write "

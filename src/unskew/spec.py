@@ -31,7 +31,7 @@ class Spec:
         "digits", "A data set's name, or a path to own data (.npz, .csv, .parquet, a folder)."
     )
     data_folder: str | None = _setting(
-        None, "Where data sets lie; default: UNSKEW_DATA, else the user's cache."
+        None, "Where published files lie; default: UNSKEW_DATA_FOLDER, else the user's cache."
     )
     label: str | None = _setting(None, "The label column of an own table.")
     client: str | None = _setting(None, "The client column of an own table.")
@@ -156,7 +156,7 @@ class Spec:
         known = {f.name for f in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                problem = unknown("setting", name, known)
+                problem = no_setting(name)
                 raise InputError(f"{where}: {problem}" if where else str(problem))
         try:
             return cls(**values)
@@ -200,6 +200,15 @@ PRECISIONS = {"float32": "fp32", "float64": "fp64"}
 HINTS = typing.get_type_hints(Spec)
 
 
+def no_setting(name: str) -> InputError:
+    """What is said of a setting that does not exist."""
+    if name == "data":  # which of the two, a guess could get wrong
+        return InputError(
+            "there is no setting 'data'; write dataset for what to train on, data_folder for where published files lie"
+        )
+    return unknown("setting", name, HINTS)
+
+
 def _hint(name: str) -> Any:
     # while the class is being made its hints cannot be read yet, and nothing is built then
     return HINTS[name]
@@ -232,7 +241,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         place = f"{path}, line {_line(text, name)}"
         swept = name in sweep
         if name not in HINTS:
-            raise InputError(f"{place}: {unknown('setting', name, HINTS)}")
+            raise InputError(f"{place}: {no_setting(name)}")
         if swept and name in table:
             raise InputError(f"{place}: {name} is both set and swept; keep one")
         for one in grid_values(name, value, place) if swept else [value]:

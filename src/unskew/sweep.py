@@ -149,7 +149,7 @@ def flags(spec: Spec) -> list[str]:
     """The command-line flags that make this spec."""
     words: list[str] = []
     for name, value in spec.changed().items():
-        flag = "--data" if name == "data_folder" else "--" + name.replace("_", "-")
+        flag = "--" + name.replace("_", "-")
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         elif isinstance(value, tuple):

@@ -94,7 +94,7 @@ def test_a_saved_partition_is_diagnosed_as_it_was(capsys: pytest.CaptureFixture[
     """Saved, loaded, and the same EMD."""
     assert main(["partition", "digits", "q(0.7)", "--clients", "10", "-o", "p.npz", "--json"]) == 0
     saved = json.loads(capsys.readouterr().out)
-    assert told(capsys, "digits", "--load", "p.npz")["emd"] == saved["emd"]
+    assert told(capsys, "digits", "--partition", "p.npz")["emd"] == saved["emd"]
 
 
 def test_the_report_is_written_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_the_report_is_written_and_named(tmp_path: Path, capsys: pytest.CaptureF
         (["digits", "--by", "person"], "digits has no column 'person'"),
         (["digits", "--partition", "iid", "--by", "person"], "--partition and --by both"),
         (["digits", "--partition", "iid"], "--clients 20"),
-        (["digits", "--load", "gone.npz"], "gone.npz"),
+        (["digits", "--partition", "gone.npz"], "gone.npz"),
         (["digits", "-o", "r.pdf"], "write -o REPORT.html"),
         (["digits", "-o", "no/r.html"], "the folder 'no'"),
         (["visits.csv", "--label", "illness"], "no label column 'illness'"),

@@ -15,7 +15,7 @@ from unskew.data.partition import Partition
 @pytest.fixture(autouse=True)
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("UNSKEW_DATA", str(tmp_path))
+    monkeypatch.setenv("UNSKEW_DATA_FOLDER", str(tmp_path))
 
 
 def table(path: Path, rows: int = 60, first: str = "0.5") -> None:

@@ -416,7 +416,7 @@ def test_a_federation_cannot_be_resumed_by_name(copied: Path) -> None:
     with pytest.raises(InputError) as problem:
         resume(copied, data="digits")
     assert str(problem.value) == (
-        f"{copied} was run on a Federation given in Python; give it as data=..., not digits"
+        f"{copied} was run on a Federation given in Python; give it as dataset=..., not digits"
     )
-    with pytest.raises(InputError, match=r"^data is a data set's name, a path, "):
+    with pytest.raises(InputError, match=r"^dataset is a data set's name, a path, "):
         resume(copied, data=5)  # type: ignore[arg-type]

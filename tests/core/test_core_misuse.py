@@ -49,7 +49,7 @@ def test_a_saved_partition_is_not_dealt_out_again(saved, late, capsys, tmp_path)
     assert f"is a saved partition of 8 clients, so {flag[2:].replace('-', '_')} = " in said
     assert not (tmp_path / "run").exists()
     if flag != "--partition-seed":
-        assert main(["diagnose", "digits", "--load", saved, flag, value]) == 2
+        assert main(["diagnose", "digits", "--partition", saved, flag, value]) == 2
         assert f"is a saved partition, so {flag} comes too late" in capsys.readouterr().err
 
 
@@ -192,7 +192,10 @@ def test_a_run_whose_answers_were_mostly_refused_says_so(tmp_path, capsys):
         ({"spec": "digits"}, "run takes a Spec, or settings by name"),
         ({"out": 5}, "out is a folder's path, not 5"),
         ({"progress": "x"}, "progress is True, False or an object with advance"),
-        ({"data": "digits", "dataset": "mnist"}, "data and dataset both say what to train on"),
+        (
+            {"data": "digits", "dataset": "mnist"},
+            "data and dataset are the same, data by its old name; keep dataset",
+        ),
     ],
 )
 def test_runs_asked_for_in_another_way(given, said):

@@ -141,7 +141,7 @@ def test_a_run_on_arrays_is_named_for_what_it_is() -> None:
 
 @pytest.mark.parametrize("data", [{"x": 1}, 5, np.zeros((5, 2)), (np.zeros((5, 2)),), []])
 def test_what_is_no_data_is_refused_in_one_sentence(data: Any) -> None:
-    with pytest.raises(InputError, match=r"^data is a data set's name, a path, .* or arrays \(x, y\)"):
+    with pytest.raises(InputError, match=r"^dataset is a data set's name, a path, .* or arrays \(x, y\)"):
         run(data=data, progress=False)
 
 

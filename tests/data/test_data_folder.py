@@ -22,15 +22,15 @@ from unskew.expression import render
 def test_the_folder_is_the_argument_then_the_variable_then_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("UNSKEW_DATA", str(tmp_path / "variable"))
+    monkeypatch.setenv("UNSKEW_DATA_FOLDER", str(tmp_path / "variable"))
     assert data_folder(tmp_path / "argument") == tmp_path / "argument"
     assert data_folder() == tmp_path / "variable"
-    monkeypatch.delenv("UNSKEW_DATA")
+    monkeypatch.delenv("UNSKEW_DATA_FOLDER")
     assert data_folder().parts[-2:] == ("unskew", "data")
 
 
 def test_the_variable_is_used_to_load(shared_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNSKEW_DATA", str(shared_data))
+    monkeypatch.setenv("UNSKEW_DATA_FOLDER", str(shared_data))
     assert len(load("uci_har")) == 7415
 
 

@@ -27,7 +27,7 @@ from unskew.privacy.views import Averages, Features, Samples
 from unskew.seeds import generator
 
 SETTINGS = {
-    "data": "digits",
+    "dataset": "digits",
     "partition": "labels(3)",
     "clients": 20,
     "cohort": 4,
@@ -40,7 +40,7 @@ SETTINGS = {
 }
 QUICK = {
     "reconstruction": Reconstruction(epochs=2, samples=150, test=40),
-    "context": Context(sizes=(10, 40), repeats=1, steps=20, test=40),
+    "context": Context(examples=(10, 40), repeats=1, steps=20, test=40),
     "inversion": Inversion(steps=20, images=1, most=2),
     "progress": False,
 }
@@ -141,7 +141,7 @@ def test_a_decoder_learns_and_beats_knowing_nothing(run):
 def test_context_is_found_with_more_examples_in_averages_too(run):
     """The square shows in averages, since every sample behind one has it; a few examples are not enough."""
     target = subject(run)
-    how = Context(square=0.25, sizes=(4, 300), repeats=1, steps=120, test=150)
+    how = Context(square=0.25, examples=(4, 300), repeats=1, steps=120, test=150)
     few, many = identify(target, target.model()[1], Averages(5), how)["points"]
     assert many["accuracy"] > 0.85
     assert few["accuracy"] < many["accuracy"]
@@ -190,7 +190,7 @@ def test_a_method_that_shares_nothing_is_judged_by_its_updates_and_by_named_view
     assert record["inversion"]["whole_visit"]["searched"] == 2
     with pytest.raises(InputError, match=r"fedavg shares no data .* --view 'features\(dense1\)'"):
         attack(plain, only=("reconstruction",), **QUICK)
-    named = attack(plain, only=("reconstruction",), views=("features(dense2)",), **QUICK).record
+    named = attack(plain, only=("reconstruction",), view=("features(dense2)",), **QUICK).record
     assert named["reconstruction"]["results"][0]["view"] == "features(dense2)"
     assert "inversion" in named  # what was found before stays
 
@@ -273,7 +273,7 @@ def test_an_attacker_who_does_nothing_is_refused(run, capsys, option, sentence):
 def test_another_view_later_leaves_every_section_true(run):
     """A second attack replaces the sections it makes, with a seed of its own; the others stay, and all can be drawn."""
     attack(run, **QUICK)
-    attack(run, only=("reconstruction",), views=("features(dense2)",), seed=5, **QUICK)
+    attack(run, only=("reconstruction",), view=("features(dense2)",), seed=5, **QUICK)
     record = json.loads((run / "attack" / "attack.json").read_text())
     assert {told["view"] for told in record["reconstruction"]["results"]} == {"features(dense2)"}
     assert {told["view"] for told in record["context"]["results"]} == {"features(dense1)"}
@@ -365,9 +365,9 @@ def test_every_column_of_a_table_counts(tmp_path):
     data = np.stack([rng.random(60), 1000 * rng.random(60)], 1).astype(np.float32), rng.integers(0, 2, 60)
     path = tmp_path / "run"
     unskew.run(
-        data=data, partition="iid", clients=4, cohort=2, rounds=1, model="linear", out=path, progress=False
+        dataset=data, partition="iid", clients=4, cohort=2, rounds=1, model="linear", out=path, progress=False
     )
-    found = subject(path, data=data)
+    found = subject(path, dataset=data)
     shown = found.unit(found.groups(np.arange(len(found.dataset))))
     assert shown.min(0).values.tolist() == pytest.approx([0, 0], abs=1e-6)
     assert shown.max(0).values.tolist() == pytest.approx([1, 1], abs=1e-6)
@@ -391,7 +391,7 @@ def test_an_average_is_over_a_clients_mix_of_labels():
 
 def test_an_average_over_more_samples_than_there_are_is_refused(run):
     with pytest.raises(InputError, match="more samples than the 1,438 of digits"):
-        attack(run, views=("averages(100000)",), **QUICK)
+        attack(run, view=("averages(100000)",), **QUICK)
 
 
 def test_large_averages_are_seen_in_pieces(run, monkeypatch):
@@ -442,9 +442,9 @@ def test_an_attack_that_does_not_apply_is_refused_when_it_is_named(tmp_path):
     data = rng.random((60, 3)).astype(np.float32), rng.integers(0, 2, 60)
     path = tmp_path / "run"
     unskew.run(
-        data=data, partition="iid", clients=4, cohort=2, rounds=1, model="linear", out=path, progress=False
+        dataset=data, partition="iid", clients=4, cohort=2, rounds=1, model="linear", out=path, progress=False
     )
     with pytest.raises(InputError, match="nothing to attack by context in samples of shape 3; leave it out"):
-        attack(path, only=("context",), views=("averages(2)",), data=data, **QUICK)
+        attack(path, only=("context",), view=("averages(2)",), dataset=data, **QUICK)
     assert not (path / "attack").exists()
-    assert "context" not in attack(path, views=("averages(2)",), data=data, **QUICK).record
+    assert "context" not in attack(path, view=("averages(2)",), dataset=data, **QUICK).record

@@ -12,7 +12,7 @@ from unskew.privacy.figures import main
 from unskew.report import write_report
 
 SETTINGS = {
-    "data": "digits",
+    "dataset": "digits",
     "partition": "labels(3)",
     "clients": 20,
     "cohort": 4,
@@ -34,7 +34,7 @@ def runs(tmp_path_factory) -> Path:
         folder / "flea",
         only=("exposure", "correlation", "reconstruction", "context"),
         reconstruction=Reconstruction(epochs=1, samples=64, test=20),
-        context=Context(sizes=(4, 8), repeats=1, steps=4, test=10),
+        context=Context(examples=(4, 8), repeats=1, steps=4, test=10),
         progress=False,
     )
     return folder

@@ -209,7 +209,7 @@ def test_a_recipe_says_what_it_cannot_bring_along(write_run: WriteRun) -> None:
     folder = write_run("a", [0.5], data={"given": True, "own_model": True})
     ((problem, _),) = compare(folder).tables
     notes = " ".join(alone(problem.groups[0]).notes)
-    assert "data=... in unskew.run()" in notes
+    assert "dataset=... in unskew.run()" in notes
     assert "model=... in unskew.run()" in notes
 
 

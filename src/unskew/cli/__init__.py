@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from unskew import __version__
 from unskew.cli.stopping import stopped_as_by_ctrl_c
 from unskew.errors import InputError, RunFailed
+from unskew.renamed import Renamed, with_new_flags
 
 PLACES = {
     errno.ENOSPC: "the disk is full; make room, then do it again",
@@ -64,6 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with stopped_as_by_ctrl_c(), warnings.catch_warnings():
             warnings.showwarning = warn
+            warnings.simplefilter("once", Renamed)
+            words = with_new_flags(words, lambda said: warn(said, Renamed))
             result = app(args=words, prog_name="unskew", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except InputError as error:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from unskew.cli import app
-from unskew.cli.options import Json, Root
+from unskew.cli.options import DataFolder, Json
 
 
 @app.command()
@@ -66,7 +66,7 @@ def attack(
     device: Annotated[
         str | None, typer.Option("--device", help="cpu, cuda or auto; default: the run's.")
     ] = None,
-    data: Root = None,
+    data_folder: DataFolder = None,
     draw: Annotated[
         bool,
         typer.Option("--draw", help="Only draw what was attacked before, on a GPU machine for instance."),
@@ -90,7 +90,7 @@ def attack(
             from unskew.spec import Spec
 
             device_of(Spec(device=device))  # refuses one that is not there
-        sizes = tuple(_numbers(examples, "examples")) if examples is not None else Context().sizes
+        numbers = tuple(_numbers(examples, "examples")) if examples is not None else Context().examples
         decoder: dict[str, Any] = {
             "epochs": epochs,
             "optimizer": _one_of(optimizer, "optimizer", "adam", "sgd"),
@@ -99,12 +99,12 @@ def attack(
             run,
             only=[word.strip() for word in only.split(",")] if only is not None else (),
             rounds=_numbers(rounds, "rounds") if rounds is not None else (),
-            views=view or (),
+            view=view or (),
             reconstruction=Reconstruction(samples=_available(samples, device), **decoder),
-            context=Context(repeats=repeats, sizes=sizes),
+            context=Context(repeats=repeats, examples=numbers),
             inversion=Inversion(rule=_one_of(rule, "rule", "cosine", "dlg"), steps=steps),
             seed=seed,
-            data_folder=data,
+            data_folder=data_folder,
             device=device,
             progress=not as_json,
         )

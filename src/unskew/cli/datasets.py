@@ -11,19 +11,19 @@ from rich.console import Console
 from rich.table import Table
 
 from unskew.cli import app
-from unskew.cli.options import Json, Root
+from unskew.cli.options import DataFolder, Json
 
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them: tell all about it.")]
 
 
 @app.command()
-def datasets(name: Name = None, data: Root = None, as_json: Json = False) -> None:
+def datasets(name: Name = None, data_folder: DataFolder = None, as_json: Json = False) -> None:
     """What data sets there are, and which of them are in the data folder."""
-    from unskew.data.files import data_folder
+    from unskew.data.files import data_folder as chosen_folder
     from unskew.data.sources import SOURCES
     from unskew.errors import unknown
 
-    folder = data_folder(data)
+    folder = chosen_folder(data_folder)
     if name is not None and name not in SOURCES:
         raise unknown("data set", name, SOURCES)
     if name is not None:
@@ -122,7 +122,9 @@ def _print_all(listing: dict[str, Any]) -> None:
         )
     console = Console(highlight=False, markup=False)
     console.print(table)
-    console.print(f"\ndata folder: {listing['folder']} (--data or UNSKEW_DATA changes it)", soft_wrap=True)
+    console.print(
+        f"\ndata folder: {listing['folder']} (--data-folder or UNSKEW_DATA_FOLDER changes it)", soft_wrap=True
+    )
     for note in noted:
         console.print(f"* {note}", soft_wrap=True)
     console.print("'-' is downloaded on first use; 'unskew datasets NAME' tells where from.", soft_wrap=True)

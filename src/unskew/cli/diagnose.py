@@ -24,13 +24,15 @@ DEFAULT, DEFAULT_CLIENTS = "dirichlet(0.1)", 100
 def diagnose(
     data: options.Data = None,
     expression: Annotated[
-        str | None, typer.Option("--partition", metavar="P", help='Split it so first, e.g. "dirichlet(0.1)".')
+        str | None,
+        typer.Option(
+            "--partition",
+            metavar="P",
+            help='Split it so first, e.g. "dirichlet(0.1)", or as in a saved partition (.npz).',
+        ),
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="COLUMN", help="Clients are the values of this column.")
-    ] = None,
-    load: Annotated[
-        str | None, typer.Option("--load", metavar="FILE.npz", help="Use a partition that was saved before.")
     ] = None,
     clients: options.Clients = None,
     seed: options.Seed = 0,
@@ -38,39 +40,25 @@ def diagnose(
     samples_per_client: options.SamplesPerClient = None,
     min_samples: options.MinSamples = 1,
     emd: options.Emd = None,
-    output: Annotated[
+    out: Annotated[
         str | None,
-        typer.Option(
-            "-o", "--output", "--out", metavar="REPORT.html", help="Write the report, with pictures."
-        ),
+        typer.Option("--out", "-o", metavar="REPORT.html", help="Write the report, with pictures."),
     ] = None,
     label: options.Label = None,
     client: options.Client = None,
-    root: options.Root = None,
+    data_folder: options.DataFolder = None,
     scarce: options.Scarce = 50,
     as_json: options.Json = False,
 ) -> None:
     """How skewed and how scarce federated data is, what to try, and what that would disclose."""
-    given = [name for name, value in (("--partition", expression), ("--by", by), ("--load", load)) if value]
-    if len(given) > 1:
-        raise InputError(f"{given[0]} and {given[1]} both say who holds what; keep one")
-    from unskew.data.partition import Partition
-
-    report = options.checked_report(output)
-    dataset = options.loaded(data, root, label, client or by or options.column_of(expression))
+    if expression and by:
+        raise InputError("--partition and --by both say who holds what; keep one")
+    report = options.checked_report(out)
+    dataset = options.loaded(data, data_folder, label, client or by or options.column_of(expression))
     said = ""
-    if load is not None:
-        dealing = {"--clients": clients, "--samples-per-client": samples_per_client, "--emd": emd}
-        dealing |= {"--fraction": fraction != 1, "--min-samples": min_samples != 1}
-        if late := [flag for flag, value in dealing.items() if value]:
-            raise InputError(f"{load} is a saved partition, so {late[0]} comes too late; leave it out")
-        part = Partition.load(load, dataset)
-    else:
-        if expression is None:
-            expression, clients, said = _chosen(dataset, by, client, clients)
-        part = options.split(
-            dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd
-        )
+    if expression is None:
+        expression, clients, said = _chosen(dataset, by, client, clients)
+    part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
     _tell(dataset, part, scarce, report, as_json, said)
 
 
@@ -99,7 +87,7 @@ def _tell(
 
     found = measure(
         part.counts,
-        data=dataset.name,
+        dataset=dataset.name,
         about=options.about(dataset, part),
         labels=dataset.labels,
         record=part.record,

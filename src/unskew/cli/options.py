@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     str | None,
-    typer.Argument(metavar="DATA", help="A data set by name (see 'unskew datasets') or a file or folder."),
+    typer.Argument(metavar="DATASET", help="A data set by name (see 'unskew datasets') or a file or folder."),
 ]
 Clients = Annotated[int | None, typer.Option("--clients", help="How many clients to split the data over.")]
 Seed = Annotated[int, typer.Option("--seed", help="Fixes the split, on any machine.")]
@@ -35,9 +35,11 @@ MinSamples = Annotated[
 Emd = Annotated[
     float | None, typer.Option("--emd", metavar="X", help="Let the family solve its parameters for this EMD.")
 ]
-Root = Annotated[
+DataFolder = Annotated[
     str | None,
-    typer.Option("--data", metavar="FOLDER", help="Where data sets are kept (or set UNSKEW_DATA)."),
+    typer.Option(
+        "--data-folder", metavar="FOLDER", help="Where published files lie (or set UNSKEW_DATA_FOLDER)."
+    ),
 ]
 Label = Annotated[
     str | None, typer.Option("--label", metavar="COLUMN", help="The label column of your own table.")
@@ -51,7 +53,7 @@ Scarce = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def loaded(data: str | None, root: str | None, label: str | None, client: str | None) -> Dataset:
+def loaded(data: str | None, data_folder: str | None, label: str | None, client: str | None) -> Dataset:
     """The data set that the shared options name; a column named ``client`` is there to split by."""
     from unskew.data import load
     from unskew.data.load import TABLES
@@ -61,12 +63,12 @@ def loaded(data: str | None, root: str | None, label: str | None, client: str | 
     if data.partition("(")[0].lower().endswith(TABLES):
         chosen = {key: value for key, value in (("label", label), ("client", client)) if value is not None}
         with _spelt("label", "client"):
-            return load(data, root=root, **chosen)
+            return load(data, data_folder, **chosen)
     if label is not None:
         raise InputError(
             f"--label names a column of a table (.csv, .parquet), but {data} is none; leave it out"
         )
-    dataset = load(data, root=root)
+    dataset = load(data, data_folder)
     if client is not None and client not in dataset.columns:
         raise InputError(
             f"{dataset.name} has no column {client!r}; it has {', '.join(dataset.columns) or 'none to split by'}"
@@ -84,9 +86,15 @@ def split(
     min_samples: int,
     emd: float | None,
 ) -> Partition:
-    """The partition that the shared options name."""
-    from unskew.data.partition import partition
+    """The partition that the shared options name; a saved one is read as it is."""
+    from unskew.data.partition import Partition, partition
 
+    if is_saved(expression):
+        dealing = {"--clients": clients, "--samples-per-client": samples_per_client, "--emd": emd}
+        dealing |= {"--fraction": fraction != 1, "--min-samples": min_samples != 1}
+        if late := [flag for flag, value in dealing.items() if value]:
+            raise InputError(f"{expression} is a saved partition, so {late[0]} comes too late; leave it out")
+        return Partition.load(expression, dataset)
     with _spelt("clients", "min_samples", "samples_per_client", "fraction"):
         return partition(
             dataset,
@@ -100,11 +108,16 @@ def split(
         )
 
 
+def is_saved(expression: str | None) -> bool:
+    """Whether a partition is named by the file that it was saved to."""
+    return expression is not None and expression.endswith(".npz")
+
+
 def column_of(expression: str | None) -> str | None:
     """The column of ``by(column)``, which a table must be told of before it is read."""
     from unskew.expression import parse_one
 
-    if expression is None:
+    if expression is None or is_saved(expression):
         return None
     call = parse_one(expression, "partition")
     given = call.args[:1] or tuple(value for key, value in call.kwargs if key == "column")

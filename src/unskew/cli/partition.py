@@ -23,7 +23,11 @@ def partition(
     data: options.Data = None,
     expression: Annotated[
         str | None,
-        typer.Argument(metavar="P", help='How to split it, e.g. "dirichlet(0.1)".', show_default=False),
+        typer.Argument(
+            metavar="P",
+            help='How to split it, e.g. "dirichlet(0.1)", or a saved partition (.npz).',
+            show_default=False,
+        ),
     ] = None,
     clients: options.Clients = None,
     seed: options.Seed = 0,
@@ -31,15 +35,13 @@ def partition(
     samples_per_client: options.SamplesPerClient = None,
     min_samples: options.MinSamples = 1,
     emd: options.Emd = None,
-    output: Annotated[
-        str | None, typer.Option("-o", "--output", "--out", metavar="FILE.npz", help="Save it here.")
-    ] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", metavar="FILE.npz", help="Save it here.")] = None,
     picture: Annotated[
         str | None, typer.Option("--picture", metavar="FILE", help="Draw it: .html, .png, .svg or .pdf.")
     ] = None,
     label: options.Label = None,
     client: options.Client = None,
-    root: options.Root = None,
+    data_folder: options.DataFolder = None,
     scarce: options.Scarce = 50,
     solve: Annotated[
         float | None, typer.Option("--solve", metavar="EMD", help="List every setting that reaches this EMD.")
@@ -52,7 +54,7 @@ def partition(
     """Make, inspect, draw and save a partition of a data set over clients."""
     if solve is not None:
         if data is not None:
-            raise InputError("--solve needs no data, only --classes; leave out DATA and P")
+            raise InputError("--solve needs no data, only --classes; leave out DATASET and P")
         _solve(solve, classes, clients, as_json)
         return
     if classes is not None:
@@ -63,7 +65,7 @@ def partition(
         )
     _make(
         data, str(expression), clients, seed, fraction, samples_per_client, min_samples, emd,
-        output, picture, label, client, root, scarce, as_json,
+        out, picture, label, client, data_folder, scarce, as_json,
     )  # fmt: skip
 
 
@@ -76,22 +78,22 @@ def _make(
     samples_per_client: int | None,
     min_samples: int,
     emd: float | None,
-    output: str | None,
+    out: str | None,
     picture: str | None,
     label: str | None,
     client: str | None,
-    root: str | None,
+    data_folder: str | None,
     scarce: int,
     as_json: bool,
 ) -> None:
-    targets = options.checked_outputs(output, picture)
-    dataset = options.loaded(data, root, label, client or options.column_of(expression))
+    targets = options.checked_outputs(out, picture)
+    dataset = options.loaded(data, data_folder, label, client or options.column_of(expression))
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
     from unskew.report.diagnosis import diagnose
 
     found = diagnose(
         part.counts,
-        data=dataset.name,
+        dataset=dataset.name,
         about=options.about(dataset, part),
         labels=dataset.labels,
         record=part.record,
@@ -108,11 +110,11 @@ def _make(
     if as_json:
         shown = found.as_dict()
         del shown["findings"], shown["advice"]
-        typer.echo(json.dumps(shown | {"saved": output, "picture": picture}))
+        typer.echo(json.dumps(shown | {"saved": out, "picture": picture}))
         return
     console = Console()
     _show(found, console)
-    for what, place in (("partition", output), ("picture", picture)):
+    for what, place in (("partition", out), ("picture", picture)):
         if place is not None:
             console.print(f"{what} saved to [bold]{escape(place)}[/]", soft_wrap=True)
 

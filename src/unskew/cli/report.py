@@ -19,9 +19,9 @@ def report(
         list[Path],
         typer.Argument(metavar="RUN", help="Run folders, or folders that hold run folders at any depth."),
     ],
-    output: Annotated[
+    out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", "--out", metavar="FILE", help="Where to write; default: report.html."),
+        typer.Option("--out", "-o", metavar="FILE", help="Where to write; default: report.html."),
     ] = None,
     baseline: Annotated[
         str | None,
@@ -43,7 +43,7 @@ def report(
     from unskew.report.results.terminal import show
     from unskew.report.results.write import save, target
 
-    place, kind = target(runs, output, format)
+    place, kind = target(runs, out, format)
     compared = compare(runs, baseline)
     save(compared, place, kind, title)
     if as_json:

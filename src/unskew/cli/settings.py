@@ -15,9 +15,6 @@ import typer
 from unskew.expression import convert
 from unskew.spec import HINTS, Spec, read_toml
 
-SHORT = {"data_folder": "--data"}
-"""Flags that are not just the field's name."""
-
 PANELS = {
     "dataset": "Data",
     "method": "Method",
@@ -52,7 +49,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flag(field: dataclasses.Field[Any], panel: str) -> inspect.Parameter:
-    name = SHORT.get(field.name, "--" + field.name.replace("_", "-"))
+    name = "--" + field.name.replace("_", "-")
     hint = HINTS[field.name]
     default = "" if field.default in (None, ()) else f" [default: {field.default}]"
     shown = field.metadata["help"] + default.replace("[", r"\[")

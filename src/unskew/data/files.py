@@ -22,15 +22,18 @@ import numpy as np
 
 from unskew.data.dataset import Array
 from unskew.errors import InputError
+from unskew.renamed import warn_of
 
-FOLDER_VARIABLE = "UNSKEW_DATA"
+FOLDER_VARIABLE, OLD_VARIABLE = "UNSKEW_DATA_FOLDER", "UNSKEW_DATA"
 # what the standard library raises for archives that are cut short, overwritten or not archives at all
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, tarfile.TarError, NotImplementedError)
 
 
-def data_folder(root: str | os.PathLike[str] | None = None) -> Path:
-    """Where data sets are looked for: ``root``, else the variable UNSKEW_DATA, else the user's cache."""
-    chosen = root or os.environ.get(FOLDER_VARIABLE)
+def data_folder(chosen: str | os.PathLike[str] | None = None) -> Path:
+    """Where published files lie: where it is said, else in the variable UNSKEW_DATA_FOLDER, else the user's cache."""
+    chosen = chosen or os.environ.get(FOLDER_VARIABLE)
+    if not chosen and (chosen := os.environ.get(OLD_VARIABLE)):
+        warn_of(f"the variable {OLD_VARIABLE}", FOLDER_VARIABLE)
     if chosen:
         return Path(chosen).expanduser()
     import platformdirs

@@ -10,23 +10,28 @@ from unskew.data.dataset import Dataset
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError
 from unskew.expression import Call, build, parse_one, path_and_options
+from unskew.renamed import accepts_old_names
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 
 
-def load(name: str | os.PathLike[str], root: str | os.PathLike[str] | None = None, **options: Any) -> Dataset:
+@accepts_old_names(root="data_folder")
+def load(
+    name: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None, **options: Any
+) -> Dataset:
     """A data set by its name and options, or your own data by its path.
 
     ``name`` is an expression such as ``"mnist"`` or ``"uci_har(channels=total_acc)"``, or a path to an .npz,
     .csv, .tsv or .parquet file or a folder of images by class, which may carry options too:
-    ``"readings.csv(label=activity, client=subject)"``. ``options`` are further options by keyword. ``root``
-    is the data folder; without it the variable UNSKEW_DATA, and without that the user's cache.
+    ``"readings.csv(label=activity, client=subject)"``. ``options`` are further options by keyword.
+    ``data_folder`` is where published files lie; without it the variable UNSKEW_DATA_FOLDER, and without that the
+    user's cache.
     """
     path, inner = (name, "") if isinstance(name, os.PathLike) else path_and_options(name)
     if not _is_path(path):
         call = parse_one(str(name), "data set")
         call = Call(call.name, call.args, (*call.kwargs, *options.items()))
-        return build(call, SOURCES, "data set").read(root)
+        return build(call, SOURCES, "data set").read(data_folder)
     given = parse_one(f"own{inner}", "data set")
     return _read_own(Path(path).expanduser(), given.args, (*given.kwargs, *options.items()))
 

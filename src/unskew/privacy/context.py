@@ -22,6 +22,7 @@ from unskew.privacy.attackers import detector, made
 from unskew.privacy.correlation import in_pieces
 from unskew.privacy.subject import Subject
 from unskew.privacy.views import View
+from unskew.renamed import accepts_old_names
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
@@ -40,7 +41,7 @@ class Context:
     square: its side, as a share of the image's shorter side.
     place: ``any`` gives every client's camera a spot of its own; ``corner`` all the same one, a side from the corner.
     colour: red, green, blue or white; in samples without three channels, the largest value.
-    sizes: numbers of examples (things that are shared, half of them marked) that the attacker learns from.
+    examples: numbers of examples (things that are shared, half of them marked) that the attacker learns from.
     repeats: independent draws of them; the accuracy is the mean.
     steps, batch, lr: of Adam.
     test: how many fresh ones it is judged on.
@@ -49,7 +50,7 @@ class Context:
     square: float = 0.125
     place: Literal["any", "corner"] = "any"
     colour: str = "red"
-    sizes: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
+    examples: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
     repeats: int = 3
     steps: int = 600
     batch: int = 64
@@ -68,13 +69,13 @@ class Context:
                 raise InputError(
                     f"{name} of the context attack must be at least 1, not {getattr(self, name)}"
                 )
-        if not self.sizes or min(self.sizes) < 2:
+        if not self.examples or min(self.examples) < 2:
             raise InputError("the attacker needs at least 2 examples, one of each kind, to learn from")
 
     @property
     def work(self) -> int:
         """Steps of all attackers together."""
-        return self.steps * self.repeats * len(self.sizes)
+        return self.steps * self.repeats * len(self.examples)
 
     def marked(self, subject: Subject, groups: Tensor, which: Tensor, rng: np.random.Generator) -> Tensor:
         """Normalised groups with the square in every sample of those that ``which`` names, each at its own place."""
@@ -107,6 +108,9 @@ class Context:
         return max(1, round(self.square * min(shape[1:])))
 
 
+Context.__init__ = accepts_old_names(sizes="examples")(Context.__init__)  # type: ignore[method-assign]
+
+
 def identify(
     subject: Subject,
     model: Tree,
@@ -126,7 +130,7 @@ def identify(
         subject, model, view, how, tests, generator(seed, "context", "places", "test"), True
     )
     points: list[dict[str, Any]] = []
-    for size in how.sizes:
+    for size in how.examples:
         hits = []
         for repeat in range(how.repeats):
             rng_words = ("context", size, repeat)

@@ -17,19 +17,20 @@ import typer
 from unskew.errors import InputError
 from unskew.log import read_folder
 from unskew.method import Method
+from unskew.renamed import with_new_flags
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
 
 Folder = Annotated[Path, typer.Argument(metavar="RUNS", help="A folder that holds the runs, at any depth.")]
-Out = Annotated[Path | None, typer.Option("-o", "--output", help="The picture; default: in RUNS.")]
-Data = Annotated[str | None, typer.Option("--data", help="Where data sets lie.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="The picture; default: in RUNS.")]
+DataFolder = Annotated[str | None, typer.Option("--data-folder", help="Where published files lie.")]
 
 
 @app.command()
 def nine(
     runs: Folder,
-    output: Out = None,
-    data: Data = None,
+    out: Out = None,
+    data_folder: DataFolder = None,
     optimizer: Annotated[
         str, typer.Option(help="Of the decoder: adam, or sgd as in the authors' code.")
     ] = "adam",
@@ -45,7 +46,7 @@ def nine(
     from unskew.privacy.laboratory import attack, drawable, read
     from unskew.privacy.reconstruction import Reconstruction
 
-    sizes = tuple(int(word) for word in examples.split(","))
+    numbers = tuple(int(word) for word in examples.split(","))
     records = []
     for run in run_folders(runs):
         record = None if again else read(run)
@@ -58,15 +59,15 @@ def nine(
                 if shares(run)
                 else ("exposure",),
                 reconstruction=how,
-                context=Context(sizes=sizes),
-                data_folder=data,
+                context=Context(examples=numbers),
+                data_folder=data_folder,
             ).record
         records.append(record)
     if drawable():
         from unskew.privacy.figure9 import figure9
         from unskew.report.drawing import save_chart
 
-        print(save_chart(figure9(records), output or runs / "figure9.png", "FLea, figure 9"))
+        print(save_chart(figure9(records), out or runs / "figure9.png", "FLea, figure 9"))
 
 
 @app.command()
@@ -78,7 +79,7 @@ def three(
     accuracy: Annotated[float, typer.Option(help="Of the global model to start from.")] = 0.4,
     test: Annotated[int, typer.Option(help="Test samples to judge by.")] = 2000,
     seed: int = 0,
-    data: Data = None,
+    data_folder: DataFolder = None,
     draw: Annotated[bool, typer.Option(help="Only draw what was computed before.")] = False,
 ) -> None:
     """Figure 3: Davies-Bouldin scores and t-SNE of local and averaged models, by the size of clients."""
@@ -91,20 +92,22 @@ def three(
         return
     print(
         json.dumps(
-            overfitting(run, groups.split(","), accuracy=accuracy, test=test, seed=seed, data_folder=data),
+            overfitting(
+                run, groups.split(","), accuracy=accuracy, test=test, seed=seed, data_folder=data_folder
+            ),
             indent=1,
         )
     )
 
 
 @app.command()
-def two(runs: Folder, output: Out = None) -> None:
+def two(runs: Folder, out: Out = None) -> None:
     """Figure 2: accuracy against the size of clients, of every method."""
     from unskew.privacy.overfitting_pictures import accuracy_by_size
     from unskew.report.drawing import save_chart
     from unskew.report.results.gather import gather
 
-    print(save_chart(accuracy_by_size(gather([runs])), output or runs / "figure2.png", "FLea, figure 2"))
+    print(save_chart(accuracy_by_size(gather([runs])), out or runs / "figure2.png", "FLea, figure 2"))
 
 
 def run_folders(folder: Path) -> Sequence[Path]:
@@ -121,8 +124,10 @@ def shares(run: Path) -> bool:
 
 
 def main(arguments: list[str] | None = None) -> Any:
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        return app(args=arguments, standalone_mode=False)
+        words = with_new_flags(words, lambda said: print(f"warning: {said}", file=sys.stderr))
+        return app(args=words, standalone_mode=False)
     except InputError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2

@@ -30,6 +30,7 @@ from unskew.privacy.inversion import Inversion, invert
 from unskew.privacy.reconstruction import Reconstruction, reconstruct
 from unskew.privacy.subject import Subject, subject
 from unskew.privacy.views import View
+from unskew.renamed import accepts_old_names
 from unskew.run import single_threaded
 from unskew.state import write_atomically
 
@@ -83,17 +84,18 @@ class Attacked:
             self.page = draw(self.folder)
 
 
+@accepts_old_names(data="dataset", views="view")
 def attack(
     path: str | Path,
     *,
     only: Sequence[str] = (),
     rounds: Sequence[int] = (),
-    views: Sequence[str] = (),
+    view: Sequence[str] = (),
     reconstruction: Reconstruction | None = None,
     context: Context | None = None,
     inversion: Inversion | None = None,
     seed: int = 0,
-    data: Any = None,
+    dataset: Any = None,
     model: Any = None,
     data_folder: str | None = None,
     device: str | None = None,
@@ -102,7 +104,7 @@ def attack(
     """Attack a run and write what came out to its folder.
 
     ``only`` names some of ``ATTACKS``; ``rounds`` whose models are attacked (those that were kept, and the last, by
-    default); ``views`` what is attacked where it is not what the method shares, such as ``features(conv1)`` of a run
+    default); ``view`` what is attacked where it is not what the method shares, such as ``features(conv1)`` of a run
     of FedAvg. A method that shares no data, with no view named, is judged by its updates alone.
     """
     for name in only:
@@ -111,8 +113,8 @@ def attack(
     wanted = list(only) or list(ATTACKS)
     made = Attacked.at(Path(path))
     with single_threaded():
-        found = subject(path, data=data, model=model, data_folder=data_folder, device=device)
-        shown = found.views(tuple(views))
+        found = subject(path, dataset=dataset, model=model, data_folder=data_folder, device=device)
+        shown = found.views(tuple(view))
         if (
             only
             and not shown

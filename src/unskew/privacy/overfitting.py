@@ -27,6 +27,7 @@ from unskew.errors import InputError
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
 from unskew.privacy.subject import Subject, subject
+from unskew.renamed import accepts_old_names
 from unskew.run import single_threaded
 from unskew.seeds import generator
 from unskew.state import write_atomically
@@ -65,6 +66,7 @@ class Group:
         return f"{self.size}+{self.shared}" if self.shared else str(self.size)
 
 
+@accepts_old_names(data="dataset")
 def overfitting(
     path: str | Path,
     groups: Sequence[str] = ("5000", "500", "100", "100+1000"),
@@ -72,7 +74,7 @@ def overfitting(
     accuracy: float = 0.4,
     test: int = 2000,
     seed: int = 0,
-    data: Any = None,
+    dataset: Any = None,
     model: Any = None,
     data_folder: str | None = None,
     device: str | None = None,
@@ -86,7 +88,7 @@ def overfitting(
     wanted = [Group.read(text) for text in groups]
     began = time.perf_counter()
     with single_threaded():
-        found = subject(path, data=data, model=model, data_folder=data_folder, device=device)
+        found = subject(path, dataset=dataset, model=model, data_folder=data_folder, device=device)
         round_, start = _start(found, accuracy)
         pool = len(found.dataset)
         for group in wanted:

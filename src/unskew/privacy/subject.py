@@ -21,6 +21,7 @@ from unskew.net import Net
 from unskew.privacy.correlation import shown, taken
 from unskew.privacy.groups import Groups
 from unskew.privacy.views import View, view, views_of
+from unskew.renamed import accepts_old_names
 from unskew.setup import Setup, prepare
 from unskew.spec import Spec
 from unskew.state import State, load_state
@@ -128,19 +129,21 @@ class Subject:
         return Groups(self.dealt)
 
 
+@accepts_old_names(data="dataset")
 def subject(
     path: str | Path,
     *,
-    data: Any = None,
+    dataset: Any = None,
     model: Any = None,
     data_folder: str | None = None,
     device: str | None = None,
 ) -> Subject:
-    """Open a run's folder for attack. ``data`` and ``model`` are what was given in Python, if it was."""
+    """Open a run's folder for attack. ``dataset`` and ``model`` are what was given in Python, if it was."""
     folder, spec, about = read_folder(Path(path))
-    if about.get("given") and data is None:
+    if about.get("given") and dataset is None:
         raise InputError(
-            f"{path} was run on data given in Python; attack it there: unskew.privacy.attack({str(path)!r}, data=...)"
+            f"{path} was run on data given in Python; attack it there: "
+            f"unskew.privacy.attack({str(path)!r}, dataset=...)"
         )
     if about.get("own_model") and model is None:
         raise InputError(f"{path} was run with a model given in Python; attack it there with model=...")
@@ -156,7 +159,7 @@ def subject(
         spec = replace(spec, precision="fp32")
     if cpu:
         spec = replace(spec, compile=False)
-    setup = prepare(spec, data, model)
+    setup = prepare(spec, dataset, model)
     if about.get("sha256") not in (None, setup.about["sha256"]):
         raise InputError(f"the data of {path} is not what the run began with; give it the same data")
     return Subject(folder, spec, setup, Path(path))

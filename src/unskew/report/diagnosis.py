@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.metrics import Skew, skew
+from unskew.renamed import accepts_old_names
 from unskew.report.advice import Advice, advise
 from unskew.report.situation import (
     FALLS_FAR,
@@ -49,7 +50,7 @@ class Finding:
 class Diagnosis:
     """What is known about one partition of one data set."""
 
-    data: str
+    dataset: str
     about: str
     labels: tuple[str, ...]
     counts: npt.NDArray[Any]
@@ -66,7 +67,7 @@ class Diagnosis:
         sizes = self.skew.sizes
         low, quarter, median, three_quarters, high = np.percentile(sizes, [0, 25, 50, 75, 100]).tolist()
         return {
-            "data": self.data,
+            "dataset": self.dataset,
             "headline": self.headline,
             "emd": self.skew.emd,
             "emd_per_client": [
@@ -100,10 +101,11 @@ class Diagnosis:
         }
 
 
+@accepts_old_names(data="dataset")
 def diagnose(
     counts: npt.NDArray[Any],
     *,
-    data: str,
+    dataset: str,
     about: str = "",
     labels: Sequence[str] | None = None,
     record: Mapping[str, Any] | None = None,
@@ -114,8 +116,8 @@ def diagnose(
     measured = skew(counts, scarce=scarce)
     situation = Situation.of(counts, measured)
     return Diagnosis(
-        data=data,
-        about=about or data,
+        dataset=dataset,
+        about=about or dataset,
         labels=tuple(labels) if labels is not None else tuple(map(str, range(counts.shape[1]))),
         counts=counts,
         skew=measured,

@@ -21,12 +21,14 @@ from unskew.data.partition.solve import fit, solvable
 from unskew.errors import InputError
 from unskew.expression import Call
 from unskew.metrics import system_emd
+from unskew.renamed import accepts_old_names
 
 _MOST_CELLS = 1 << 31
 
 
+@accepts_old_names(data="dataset")
 def partition(
-    data: Dataset | Array | Sequence[int],
+    dataset: Dataset | Array | Sequence[int],
     expression: str | Family,
     clients: int | None = None,
     seed: int = 0,
@@ -37,19 +39,19 @@ def partition(
     min_samples: int = 1,
     emd: float | None = None,
 ) -> Partition:
-    """Deal a data set's samples to clients: ``partition(data, "limit_labels(2, f=0.9)", clients=20)``.
+    """Deal a data set's samples to clients: ``partition(dataset, "limit_labels(2, f=0.9)", clients=20)``.
 
-    ``data`` is a data set or its labels. ``clients`` may be left out for a preset, which brings its paper's
+    ``dataset`` is a data set or its labels. ``clients`` may be left out for a preset, which brings its paper's
     number, and for ``by(column)``, where the data says it. Scarcity: ``fraction`` uses that share of the
     samples (SEM's U), drawn at random; ``samples_per_client`` as many as make that the mean size. The rest
     is counted as unused.
 
     Clients with fewer than ``min_samples`` are given random samples of the largest clients, as few as will
     do; the record counts them. 0 allows empty clients. ``emd`` asks the family to find its own parameters:
-    ``partition(data, "dirichlet", 20, emd=1.4)``; where several do, ``limit_labels`` takes them in turn by
+    ``partition(dataset, "dirichlet", 20, emd=1.4)``; where several do, ``limit_labels`` takes them in turn by
     seed.
     """
-    labels, classes, columns, name = _read(data, classes)
+    labels, classes, columns, name = _read(dataset, classes)
     family = build_family(expression) if emd is None else None
     if emd is not None:
         solvable(expression, emd)

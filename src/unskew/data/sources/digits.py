@@ -40,7 +40,7 @@ class Digits(Source):
         if not 0 < self.test < 1:
             raise InputError(f"test of digits must lie between 0 and 1, not {self.test}")
 
-    def read(self, root: str | os.PathLike[str] | None = None) -> Dataset:
+    def read(self, chosen: str | os.PathLike[str] | None = None) -> Dataset:
         """Nothing is looked for: the data comes with scikit-learn."""
         x, y = embedded()
         test = hold_out(y, self.test, self.seed)

@@ -53,9 +53,9 @@ class Source:
     home: ClassVar[str] = ""
     remotes: ClassVar[tuple[Remote, ...]] = ()
 
-    def read(self, root: str | os.PathLike[str] | None = None) -> Dataset:
+    def read(self, chosen: str | os.PathLike[str] | None = None) -> Dataset:
         """The data, from the first form found in the data folder; downloaded if there is none."""
-        folder = data_folder(root)
+        folder = data_folder(chosen)
         found = self.find(folder)
         if found is None:
             self.download(folder)

@@ -61,7 +61,7 @@ def alone(group: Group) -> Recipe:
 def _notes(records: Sequence[Record]) -> tuple[str, ...]:
     said = []
     if any(record.data.get("given") for record in records):
-        said.append("The data was given in Python: repeat it there, with data=... in unskew.run().")
+        said.append("The data was given in Python: repeat it there, with dataset=... in unskew.run().")
     if any(record.data.get("own_model") for record in records):
         said.append("The model was given in Python: repeat it there, with model=... in unskew.run().")
     return tuple(said)
