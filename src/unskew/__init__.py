@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unskew.run import Run as Run
     from unskew.run import resume as resume
     from unskew.run import run as run
+    from unskew.settings import Settings as Settings
     from unskew.spec import Spec as Spec
     from unskew.sweep import sweep as sweep
 
@@ -40,6 +41,7 @@ _PUBLIC = {
     "Run": "run",
     "resume": "run",
     "run": "run",
+    "Settings": "settings",
     "Spec": "spec",
     "sweep": "sweep",
 }
@@ -54,6 +56,11 @@ def __getattr__(name: str) -> Any:
     found = getattr(importlib.import_module(f"unskew.{_PUBLIC[name]}"), name)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    """What is public, used already or not, and not what this file imports."""
+    return sorted({*_PUBLIC, *(name for name in globals() if name.startswith("__"))})
 
 
 class _Package(ModuleType):

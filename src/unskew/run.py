@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
@@ -27,6 +27,7 @@ from unskew.net import Net
 from unskew.progress import Progress, progress_for
 from unskew.renamed import accepts_old_names
 from unskew.round import play_round
+from unskew.settings import Settings
 from unskew.setup import Setup, auto_model, prepare
 from unskew.spec import Spec
 from unskew.state import State, forget_after, load_state, save_state
@@ -120,7 +121,7 @@ def run(
     model: str | torch.nn.Module | None = None,
     method: str | Method | None = None,
     progress: bool | Progress = True,
-    **settings: Any,
+    **given: Unpack[Settings],
 ) -> Run:
     """Train and log. Settings are the fields of ``Spec``; ``dataset`` may also be a Federation or arrays.
 
@@ -130,6 +131,7 @@ def run(
         raise InputError(
             f"run takes a Spec, or settings by name such as run(dataset='digits', rounds=5), not {spec!r}"
         )
+    settings: dict[str, Any] = {**given}
     data = None
     if isinstance(dataset, (str, Path)):
         settings["dataset"] = str(dataset)

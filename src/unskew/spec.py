@@ -180,6 +180,7 @@ def anchored(text: Any) -> Any:
     What the registries name stays a name, also beside a folder of that name. Names are written in one way,
     without spaces around them or before the bracket.
     """
+    text = os.fspath(text) if isinstance(text, os.PathLike) else text
     if not isinstance(text, str) or not text.strip():
         return text
     path, options = path_and_options(text)

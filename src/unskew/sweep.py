@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Unpack
 
 from unskew.errors import InputError
 from unskew.log import read_folder
+from unskew.settings import AllSettings
 from unskew.spec import Spec, grid_values
 
 
@@ -72,7 +73,7 @@ def sweep(
     *,
     processes: int = 2,
     tell: Callable[[list[Cell]], None] = lambda cells: None,
-    **settings: Any,
+    **settings: Unpack[AllSettings],
 ) -> list[Cell]:
     """Run every cell in a process of its own; what is done is skipped, what was stopped goes on.
 

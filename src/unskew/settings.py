@@ -1,0 +1,65 @@
+"""The settings of a run as keywords, so that type checkers and editors know them: a misspelt one is a type error.
+
+They are the fields of ``Spec``, and a test holds them to it. ``Settings`` annotates a dictionary that is passed on:
+
+    settings: unskew.Settings = {"partition": "dirichlet(0.1)", "rounds": 5}
+    unskew.run(dataset="digits", **settings)
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Settings(TypedDict, total=False):
+    """Every setting but those that ``run`` also takes as objects: ``dataset``, ``method`` and ``model``."""
+
+    data_folder: str | None
+    label: str | None
+    client: str | None
+    partition: str
+    clients: int | None
+    fraction: float
+    samples_per_client: int | None
+    min_samples: int
+    emd: float | None
+    partition_seed: int | None
+    rounds: int
+    cohort: int | float
+    epochs: float | None
+    steps: int | None
+    batch: int
+    lr: float
+    optimizer: Literal["sgd", "adam"]
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    decay: str
+    clip: float | None
+    last: Literal["keep", "drop", "wrap"]
+    batch_norm: Literal["average", "local", "drop"]
+    network: str | None
+    drop: float
+    late: float
+    nan: float
+    evaluate: int
+    evaluate_clients: bool
+    target: tuple[float, ...] | list[float]
+    measure: tuple[str, ...] | list[str]
+    keep: tuple[int, ...] | list[int]
+    seed: int
+    engine: Literal["auto", "fast", "loop"]
+    device: str
+    workers: int | None
+    block: int | None
+    compile: bool
+    precision: Literal["fp32", "tf32", "bf16", "fp64"]
+    checkpoint: float
+
+
+class AllSettings(Settings, total=False):
+    """Every setting of a run, as ``sweep`` takes them and ``Spec.as_dict`` gives them."""
+
+    dataset: str
+    method: str
+    model: str
