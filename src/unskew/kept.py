@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from unskew.errors import InputError
-from unskew.state import Entry, State, load_state, safetensors, write_atomically
+from unskew.state import SEAL, Entry, State, is_whole, load_state, sealed, write_atomically
 from unskew.types import Tree
 
 FOLDER = "models"
@@ -18,7 +18,7 @@ def keep_model(run: Path, state: State) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"{state.round:06d}.safetensors"
     entries = (Entry.of(name, value) for name, value in state.params.items())
-    write_atomically(path, safetensors(entries, {"unskew": json.dumps({"round": state.round})}))
+    write_atomically(path, sealed(entries, {"unskew": json.dumps({"round": state.round, "sealed": True})}))
     return path
 
 
@@ -30,14 +30,7 @@ def kept_rounds(run: Path) -> list[int]:
 def read_model(run: Path, round: int | None = None) -> tuple[int, Tree]:
     """(round, model): the model that this round ended with, or the newest there is."""
     if round in kept_rounds(run):
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
-
-        place = run / FOLDER / f"{round:06d}.safetensors"
-        try:
-            return int(round or 0), load_file(place)
-        except (SafetensorError, OSError):
-            raise InputError(f"{place} is damaged; remove it, or name another round") from None
+        return int(round or 0), _read(run / FOLDER / f"{round:06d}.safetensors")
     last = load_state(run / "state")
     if last is None:
         raise InputError(f"{run} has no checkpoint yet, so there is no model to read; let it run first")
@@ -46,3 +39,18 @@ def read_model(run: Path, round: int | None = None) -> tuple[int, Tree]:
         hint = f"run it with keep = [{round}]" if 1 <= round < last.round else f"name one of round {there}"
         raise InputError(f"{run} keeps the models of round {there} but not of round {round}; {hint}")
     return last.round, last.params
+
+
+def _read(place: Path) -> Tree:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(place, framework="pt") as file:
+            about = json.loads((file.metadata() or {}).get("unskew", "{}"))
+            held = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
+    except (SafetensorError, ValueError, OSError):
+        held, about = {}, {"sealed": True}
+    # one without a seal is of a version that did not seal
+    if ("sealed" in about or SEAL in held) and not (held.pop(SEAL, None) is not None and is_whole(place)):
+        raise InputError(f"{place} is damaged; remove it, or name another round")
+    return held

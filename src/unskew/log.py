@@ -5,6 +5,8 @@ rounds.jsonl   one object a round, written as it goes
 state/         checkpoints, the last two
 partition.npz  who holds which samples
 result.json    status (running, then done or failed), the numbers, the costs
+
+Every JSON object carries a checksum (``sealed.py``), and what does not fit its own counts as not known.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +24,15 @@ from filelock import FileLock, Timeout
 
 from unskew import __version__
 from unskew.errors import InputError, RunFailed
+from unskew.sealed import sealed, unsealed
 from unskew.spec import Spec
 from unskew.state import checkpoints, write_atomically
 
-FORMAT = 1
+FORMAT = 2
 """Version of the folder's layout."""
+
+UNSEALED = 1
+"""The version before, without checksums: it is read and resumed as it is."""
 
 UNWRITABLE = (
     errno.EACCES,
@@ -44,13 +51,50 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 """A disk that is full, or a user's share of it."""
 
 
-class RunFolder:
-    """A run's folder; with ``path=None`` the same in memory, for a quick look from Python."""
+@dataclass(frozen=True)
+class Damage:
+    """What of a run's log and result was changed or lost behind its back. Rounds are spans (first, last)."""
 
-    def __init__(self, path: Path | None):
-        self.path = path
+    damaged: tuple[tuple[int, int], ...] = ()  # something is there, but it is not what was written
+    missing: tuple[tuple[int, int], ...] = ()
+    result: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.damaged or self.missing or self.result)
+
+    def __str__(self) -> str:
+        """rounds 3 and 5 to 7 are damaged, round 9 is missing, result.json is damaged."""
+        said = [
+            f"{_rounds(spans)} {how}"
+            for spans, how in ((self.damaged, "damaged"), (self.missing, "missing"))
+            if spans
+        ]
+        return ", ".join(said + (["result.json is damaged"] if self.result else []))
+
+
+def _rounds(spans: tuple[tuple[int, int], ...]) -> str:
+    if len(spans) == 1 and spans[0][0] == spans[0][1]:
+        return f"round {spans[0][0]} is"
+    said = [str(first) if first == last else f"{first} to {last}" for first, last in spans[:5]]
+    if len(spans) > 5:
+        said.append(f"{len(spans) - 5} spans more")
+    return "rounds " + (f"{', '.join(said[:-1])} and " if len(said) > 1 else "") + f"{said[-1]} are"
+
+
+class RunFolder:
+    """A run's folder; with ``path=None`` the same in memory, for a quick look from Python.
+
+    ``lines`` are the first rounds, as many as are known without a gap: a resume goes on from one of them.
+    ``beyond`` are later ones, after a gap, which only a report looks at. Of folders without checksums (``sealed`` is
+    False) every line that reads well is believed. No run has more than ``rounds``.
+    """
+
+    def __init__(self, path: Path | None, sealed: bool = True, rounds: int | None = None):
+        self.path, self.sealed, self.rounds = path, sealed, rounds
         self.lines: list[dict[str, Any]] = []
+        self.beyond: list[dict[str, Any]] = []
         self.result: dict[str, Any] = {}
+        self.damage = Damage()
 
     @property
     def name(self) -> str:
@@ -120,13 +164,13 @@ class RunFolder:
         """Begin: from here on the folder says what it is."""
         if self.path is not None:
             about = {"format": FORMAT, "unskew": __version__, "spec": spec.as_dict(), "data": data}
-            write_atomically(self.path / "spec.json", json.dumps(about, indent=1))
+            write_atomically(self.path / "spec.json", sealed(about, indent=1))
         self.save({"status": "running"})
 
     def append(self, line: dict[str, Any]) -> None:
         if self.path is not None:
             with open(self.path / "rounds.jsonl", "a") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(sealed(line) + "\n")
         self.lines.append(line)
 
     def sync(self) -> None:
@@ -138,33 +182,72 @@ class RunFolder:
     def save(self, result: dict[str, Any]) -> None:
         self.result = result
         if self.path is not None:
-            write_atomically(self.path / "result.json", json.dumps(result, indent=1))
+            write_atomically(self.path / "result.json", sealed(result, indent=1))
 
     def rewind(self, round: int) -> None:
         """Forget what was logged after this many rounds: the run goes on from there."""
         self.lines = [line for line in self.lines if line["round"] <= round]
+        self.beyond, self.damage = [], Damage()
         if self.path is not None:
-            text = "".join(json.dumps(line) + "\n" for line in self.lines)
+            text = "".join(sealed(line) + "\n" for line in self.lines)
             write_atomically(self.path / "rounds.jsonl", text)
 
     def read(self) -> None:
-        """What the files tell: the first rounds whose lines are whole, and the result where it is one.
+        """What the files tell: the rounds whose lines are whole, and the result where it is one.
 
         What is damaged counts as not known, since a run that goes on makes it again.
         """
         assert self.path is not None
-        self.lines, self.result = [], {}
-        for text in _content(self.path / "rounds.jsonl").splitlines():
+        # in this order: a run that is going on logs a round before it saves it, and its result comes last
+        content = _content(self.path / "result.json")
+        result = unsealed(content, self.sealed)
+        self.result = result if result is not None and isinstance(result.get("status"), str) else {}
+        saved = checkpoints(self.path / "state")
+        held, broken = self._log()
+        played = max([*held, self._ended() or (saved[-1][0] if saved else 0)], default=0)
+        damaged: list[tuple[int, int]] = []
+        missing: list[tuple[int, int]] = []
+        at = 0
+        for round in (*sorted(held), played + 1):
+            if round > at + 1:
+                (damaged if at in broken else missing).append((at + 1, round - 1))
+            at = round
+        last = max(held, default=0)
+        if last == played and last in broken and self._ended() is None:
+            damaged.append((last + 1, last + broken.count(last)))
+        self.damage = Damage(tuple(damaged), tuple(missing), bool(content) and not self.result)
+        lines = [held[round] for round in sorted(held)]
+        whole = next((n for n, line in enumerate(lines) if line["round"] != n + 1), len(lines))
+        self.lines, self.beyond = lines[:whole], lines[whole:]
+
+    def _log(self) -> tuple[dict[int, dict[str, Any]], list[int]]:
+        """The rounds whose lines are whole, and for every line that is not, the round before it."""
+        assert self.path is not None
+        held: dict[int, dict[str, Any]] = {}
+        broken, differ, last = [], set(), 0
+        content = _content(self.path / "rounds.jsonl")
+        for text in content.splitlines(keepends=True):
             if not text.strip():
                 continue
-            line = _object(text)
-            if line.get("round") == len(self.lines) + 1:
-                self.lines.append(line)
-            elif line not in self.lines[-1:]:  # one written twice is known already
-                break
-        result = _object(_content(self.path / "result.json"))
-        if isinstance(result.get("status"), str):
-            self.result = result
+            line = unsealed(text, self.sealed) or {}
+            round = line.get("round")
+            if type(round) is not int or round < 1 or (self.rounds is not None and round > self.rounds):
+                if text.endswith((b"\n", b"\r")) or self._ended() is not None:
+                    broken.append(last)  # else a kill, or nobody yet, has ended it
+            elif round not in held:
+                held[round] = line
+                last = round
+            elif json.dumps(held[round]) != json.dumps(line):
+                differ.add(round)
+        for round in differ:  # nobody can say which of the two was written
+            broken.append(max((r for r in held if r < round), default=0))
+            del held[round]
+        return held, broken
+
+    def _ended(self) -> int | None:
+        """The last round of a run that is done, as its result says."""
+        rounds = self.result.get("rounds")
+        return rounds if self.result.get("status") == "done" and type(rounds) is int else None
 
     @property
     def is_done(self) -> bool:
@@ -214,16 +297,23 @@ def read_folder(path: Path) -> tuple[RunFolder, Spec, dict[str, Any]]:
             raise InputError(f"{path} is not a run folder: it has no spec.json")
     except OSError as problem:
         raise InputError(f"cannot read {path} ({reason(problem)}); name a run's folder") from None
-    about = _object(_content(file))
+    content = _content(file)
+    about = _object(content)
     settings, data = about.get("spec"), about.get("data", {})
     if "format" not in about or not isinstance(settings, dict) or not isinstance(data, dict):
         raise InputError(f"{file} is damaged: it is not the JSON of a run")
-    if about["format"] != FORMAT:
+    if about["format"] not in (UNSEALED, FORMAT):
         raise InputError(
             f"{path} has run format {about['format']}, this version reads {FORMAT}; use the unskew that wrote it "
             f"({about.get('unskew', 'unknown')})"
         )
-    spec = {k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}
-    folder = RunFolder(path)
+    is_sealed = about["format"] == FORMAT
+    if unsealed(content, is_sealed) is None:
+        raise InputError(
+            f"{file} is damaged: its content does not fit its checksum, so nobody knows what was run; put a whole "
+            "copy in its place, or run it again in another folder"
+        )
+    spec = Spec.of({k: tuple(v) if isinstance(v, list) else v for k, v in settings.items()}, str(file))
+    folder = RunFolder(path, is_sealed, spec.rounds)
     folder.read()
-    return folder, Spec.of(spec, str(file)), data
+    return folder, spec, data

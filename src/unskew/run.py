@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -218,16 +219,20 @@ def resume(
     with single_threaded():
         if folder.is_done:  # nothing is written where nothing is left to do
             setup, state = prepared()
-            if state.round >= spec.rounds:
+            if state.round >= spec.rounds and setup.is_partition(Path(path) / "partition.npz"):
                 return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
         with folder.locked(), folder.told():
             folder.check_kinds()
             folder.read()  # again, now that nobody else writes it
             setup, state = prepared()
+            if folder.damage:
+                warnings.warn(
+                    f"in {path} {folder.damage}; it goes on after round {state.round}", stacklevel=2
+                )
             folder.rewind(state.round)
             forget_after(Path(path) / "state", state.round)
             folder.save({"status": "running"})
-            if not (Path(path) / "partition.npz").exists():  # killed in its first moment
+            if not setup.is_partition(Path(path) / "partition.npz"):  # damaged, or killed in its first moment
                 setup.save_partition(Path(path) / "partition.npz")
             return _rounds(spec, setup, folder, state, progress)
 

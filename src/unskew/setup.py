@@ -46,6 +46,17 @@ class Setup:
         if self.partition is not None:
             self.partition.save(path)
 
+    def is_partition(self, path: Path) -> bool:
+        """Whether what was saved there is whole and is this partition."""
+        from unskew.data.partition import Partition
+
+        if self.partition is None:
+            return True
+        try:
+            return bool(Partition.load(path).record["sha256"] == self.partition.record["sha256"])
+        except InputError:
+            return False
+
 
 def check_words(spec: Spec) -> None:
     """Refuse what can be refused without data: names that there are not, and what this machine lacks."""

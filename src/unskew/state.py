@@ -206,6 +206,8 @@ def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
             state.server.setdefault(part, {})[name] = file.get_tensor(key).clone()
         elif kind == "clients":
             remembered.setdefault(part, []).append(name)
+        elif kind not in ("ids", SEAL):
+            raise ValueError(f"{key} is nothing that a checkpoint holds")
     for part, names in remembered.items():
         ids = file.get_tensor(f"ids/{part}").numpy()
         for start in range(0, len(ids), at_once):

@@ -133,7 +133,7 @@ def _check(cell: Cell) -> None:
             f"{cell.folder} was run with {other} = {getattr(spec, other)!r}, not {getattr(cell.spec, other)!r}; "
             f"choose another --out"
         )
-    if folder.result.get("status") == "done":
+    if folder.is_done and not folder.damage:
         cell.status = "done"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from unskew.cli import main
 from unskew.method import PARTS, PRESETS
+from unskew.sealed import unsealed
 
 SMALL = ["--clients", "8", "--cohort", "2", "--rounds", "2", "--model", "linear", "--engine", "loop"]
 
@@ -59,7 +60,7 @@ def test_a_run_prints_one_json_object_and_leaves_a_folder(
     for line in lines:
         assert {*wanted.split(), "wall_s"} <= set(line)
     assert [line["round"] for line in lines] == [1, 2]
-    assert json.loads((elsewhere / "first" / "result.json").read_text()) == {
+    assert unsealed((elsewhere / "first" / "result.json").read_text(), required=True) == {
         k: v for k, v in told.items() if k != "folder"
     }
     assert (elsewhere / "first" / "partition.npz").exists()
@@ -254,7 +255,7 @@ def test_a_folder_of_an_older_version_is_refused(capsys: pytest.CaptureFixture[s
     Path("old").mkdir()
     Path("old/spec.json").write_text(json.dumps({"format": 0, "unskew": "0.0.1", "spec": {}}))
     _, err = said(capsys, "resume", "old", code=2)
-    assert err == "error: old has run format 0, this version reads 1; use the unskew that wrote it (0.0.1)\n"
+    assert err == "error: old has run format 0, this version reads 2; use the unskew that wrote it (0.0.1)\n"
 
 
 def test_data_that_changed_are_refused_on_resume(capsys: pytest.CaptureFixture[str]) -> None:

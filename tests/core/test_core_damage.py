@@ -23,8 +23,11 @@ from unskew.errors import InputError, RunFailed
 from unskew.log import RunFolder, read_folder
 from unskew.progress import Silent
 from unskew.run import Run, params_hash, resume, run
+from unskew.sealed import unsealed
 from unskew.state import SEAL
 from unskew.tiny import tiny
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*it goes on after round")
 
 SETTINGS: dict[str, Any] = {
     "model": "mlp(hidden=[6])",
@@ -78,8 +81,8 @@ def assert_same(one: Run, other: Run) -> None:
     assert timeless(one.folder.lines) == timeless(other.folder.lines)
     assert timeless(one.result) == timeless(other.result)
     assert one.path is not None
-    assert [json.loads(text) for text in (one.path / "rounds.jsonl").open()] == one.folder.lines
-    assert json.loads((one.path / "result.json").read_text()) == one.result
+    assert [unsealed(text, required=True) for text in (one.path / "rounds.jsonl").open()] == one.folder.lines
+    assert unsealed((one.path / "result.json").read_text(), required=True) == one.result
 
 
 # --- the log

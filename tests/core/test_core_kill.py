@@ -16,6 +16,7 @@ import pytest
 
 from unskew.errors import InputError
 from unskew.run import Run, resume, run
+from unskew.sealed import unsealed
 from unskew.seeds import generator
 from unskew.spec import Spec
 from unskew.sweep import flags
@@ -73,7 +74,8 @@ def assert_same(one: Run, other: Run) -> None:
     lines = [[{k: v for k, v in li.items() if k != "wall_s"} for li in r.folder.lines] for r in (one, other)]
     assert lines[0] == lines[1]
     assert one.path is not None
-    assert [json.loads(li) for li in (one.path / "rounds.jsonl").read_text().splitlines()] == one.folder.lines
+    written = (one.path / "rounds.jsonl").read_text().splitlines()
+    assert [unsealed(text, required=True) for text in written] == one.folder.lines
 
 
 @pytest.mark.parametrize("case", KILLED)
@@ -90,7 +92,7 @@ def test_kill_9_at_any_moment_then_resume(case: str, tmp_path: Path) -> None:
         process.kill()
         process.communicate()
     assert process.returncode == -signal.SIGKILL
-    assert json.loads((tmp_path / "run" / "result.json").read_text()) == {"status": "running"}
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "running"
     ended = resume(tmp_path / "run", progress=False)
     assert_same(ended, run(progress=False, **settings))
 

@@ -22,6 +22,7 @@ from unskew.data import Federation, from_arrays
 from unskew.errors import InputError, RunFailed
 from unskew.progress import Silent
 from unskew.run import Run, params_hash, resume, run
+from unskew.sealed import unsealed
 from unskew.tiny import tiny
 
 SETTINGS: dict[str, Any] = {
@@ -68,7 +69,7 @@ def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def same(one: Run, other: Run) -> bool:
     """Every bit of the model and every number of the log but the time."""
     written = (
-        [json.loads(text) for text in (one.path / "rounds.jsonl").read_text().splitlines()]
+        [unsealed(text, required=True) for text in (one.path / "rounds.jsonl").read_text().splitlines()]
         if one.path
         else None
     )
@@ -312,7 +313,7 @@ def test_a_folder_holds_what_re_creates_the_run(done: Run, whole: Run) -> None:
     assert done.path is not None
     names = {p.name for p in done.path.iterdir()}
     assert names - {"lock"} == {"spec.json", "rounds.jsonl", "result.json", "state"}
-    assert json.loads((done.path / "result.json").read_text()) == done.result
+    assert unsealed((done.path / "result.json").read_text(), required=True) == done.result
     assert {p.name for p in (done.path / "state").iterdir()} == {"000004.safetensors", "000005.safetensors"}
 
 
@@ -373,7 +374,7 @@ def test_a_folder_of_another_version_is_refused(done: Run, tmp_path: Path) -> No
     with pytest.raises(InputError) as problem:
         resume(old, data=tiny())
     assert str(problem.value) == (
-        f"{old} has run format 0, this version reads 1; use the unskew that wrote it (0.0.1)"
+        f"{old} has run format 0, this version reads 2; use the unskew that wrote it (0.0.1)"
     )
 
 
@@ -410,7 +411,7 @@ def test_an_interrupt_after_any_round_leaves_a_run_that_goes_on(
     settings = SETTINGS | {"checkpoint": 1000.0}
     with pytest.raises(KeyboardInterrupt):
         run(data=tiny(), out=out, progress=Stops(after), **settings)
-    assert json.loads((out / "result.json").read_text()) == {"status": "running"}
+    assert json.loads((out / "result.json").read_text())["status"] == "running"
     assert [p.name for p in (out / "state").iterdir()] == [f"{after:06d}.safetensors"]
     assert same(resume(out, data=tiny(), progress=False), whole)
 
@@ -461,7 +462,7 @@ def test_a_run_that_failed_says_why_and_goes_on(whole: Run, tmp_path: Path) -> N
     out = tmp_path / "run"
     with pytest.raises(ZeroDivisionError):
         run(data=tiny(), out=out, progress=Stops(3, ZeroDivisionError), **SETTINGS)
-    told = json.loads((out / "result.json").read_text())
+    told = unsealed((out / "result.json").read_text(), required=True)
     assert told == {"status": "failed", "error": "ZeroDivisionError: stopped", "round": 3}
     refused(
         f"{out} already holds a run (failed); go on with it by `unskew resume {out}`", data=tiny(), out=out

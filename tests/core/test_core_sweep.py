@@ -15,6 +15,7 @@ import pytest
 from unskew.cli import main
 from unskew.errors import InputError
 from unskew.run import run
+from unskew.sealed import unsealed
 from unskew.setup import check_words
 from unskew.spec import Spec
 from unskew.sweep import Cell, cells, folder_name, sweep, table
@@ -73,7 +74,10 @@ def test_two_processes_give_the_bits_of_one(swept: Swept) -> None:
     for cell in swept.done:
         here = run(cell.spec, progress=False)
         assert cell.result["model_sha256"] == here.result["model_sha256"]
-        logged = [json.loads(text) for text in (cell.folder / "rounds.jsonl").read_text().splitlines()]
+        logged = [
+            unsealed(text, required=True) or {}
+            for text in (cell.folder / "rounds.jsonl").read_text().splitlines()
+        ]
         for one, other in zip(logged, here.folder.lines, strict=True):
             assert one | {"wall_s": 0} == other | {"wall_s": 0}
 

@@ -21,6 +21,7 @@ from unskew.privacy.context import identify
 from unskew.privacy.correlation import in_pieces
 from unskew.privacy.groups import Groups
 from unskew.privacy.inversion import gradient_of, observed, read_labels, search
+from unskew.privacy.laboratory import read
 from unskew.privacy.overfitting import Group, dealt, overfitting
 from unskew.privacy.reconstruction import reconstruct
 from unskew.privacy.views import Averages, Features, Samples
@@ -92,7 +93,7 @@ def test_the_log_says_who_got_whose_features_and_their_correlation(run):
 def test_an_attack_leaves_numbers_pictures_and_a_page(run):
     """Every section is there, for the kept model and the last; the page names what was declared."""
     made = attack(run, **QUICK)
-    record = json.loads((run / "attack" / "attack.json").read_text())
+    record = read(run)
     assert record == json.loads(json.dumps(made.record))
     assert record["exposure"]["epsilon"][-1] == len(set(_pairs(run))) / 400
     assert [told["round"] for told in record["reconstruction"]["results"]] == [1, 3]
@@ -287,8 +288,8 @@ def test_another_view_later_leaves_every_section_true(run):
     ("name", "content", "sentence"),
     [
         ("attack", b"", "in the way of a folder"),
-        ("attack/attack.json", b"[]", "holds no record"),
-        ("attack/attack.json", b"{", "not JSON"),
+        ("attack/attack.json", b"[]", "not JSON that fits its checksum"),
+        ("attack/attack.json", b"{", "not JSON that fits its checksum"),
         ("attack/pictures.npz", b"no zip", "is damaged"),
     ],
 )

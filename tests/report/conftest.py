@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from unskew.log import FORMAT
+from unskew.log import UNSEALED
 from unskew.spec import Spec
 
 WriteRun = Callable[..., Path]
@@ -34,7 +34,7 @@ def write_run(tmp_path: Path) -> WriteRun:
         spec = Spec.of({"dataset": "digits", "clients": 20, "rounds": len(accuracies) or 5, **settings})
         about = {"name": "digits", "clients": 20, "samples": 200, "sha256": "ab" * 32} | (data or {})
         (folder / "spec.json").write_text(
-            json.dumps({"format": FORMAT, "unskew": "0.1.0", "spec": spec.as_dict(), "data": about})
+            json.dumps({"format": UNSEALED, "unskew": "0.1.0", "spec": spec.as_dict(), "data": about})
         )
         log = [line_of(at, accuracy) | (lines or {}) for at, accuracy in enumerate(accuracies, 1)]
         (folder / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import importlib.util
 import io
-import json
 import os
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from unskew import __version__
+from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
+from unskew.log import reason
 from unskew.privacy.context import Context, identify
 from unskew.privacy.correlation import correlation, drawn
 from unskew.privacy.exposure import exchanges, exposure
@@ -32,9 +32,13 @@ from unskew.privacy.subject import Subject, subject
 from unskew.privacy.views import View
 from unskew.renamed import accepts_old_names
 from unskew.run import single_threaded
+from unskew.sealed import sealed, unsealed
 from unskew.state import write_atomically
 
-FORMAT = 1
+FORMAT = 2
+UNSEALED = 1
+"""The version before, without a checksum."""
+
 FOLDER = "attack"
 ATTACKS = {
     "exposure": "who was given whose data: eps of every round, from the log",
@@ -74,7 +78,7 @@ class Attacked:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **{k: _bytes(v) for k, v in self.pictures.items()})  # type: ignore[arg-type]
         write_atomically(self.folder / "pictures.npz", buffer.getvalue())
-        write_atomically(self.folder / "attack.json", json.dumps(self.record, indent=1))
+        write_atomically(self.folder / "attack.json", sealed(self.record, indent=1))
 
     def draw(self) -> None:
         """Draw what was saved, where it can be drawn."""
@@ -180,13 +184,7 @@ def _bytes(picture: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def saved_pictures(place: Path) -> dict[str, np.ndarray[Any, Any]]:
     """The pictures that earlier attacks left."""
-    try:
-        with np.load(place) as held:
-            return {k: held[k] for k in held.files}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile):
-        raise InputError(f"{place} is damaged; remove it and attack the run again") from None
+    return read_npz(place) if place.exists() else {}
 
 
 def read(run: Path) -> dict[str, Any] | None:
@@ -195,12 +193,19 @@ def read(run: Path) -> dict[str, Any] | None:
     if not place.is_file():
         return None
     try:
-        record: dict[str, Any] = json.loads(place.read_text())
-    except ValueError:
-        raise InputError(f"{place} is damaged: it is not JSON; remove it and attack the run again") from None
-    if not isinstance(record, dict) or not {"method", "dataset", "discloses"} <= set(record):
+        content = place.read_bytes()
+    except OSError as problem:
+        raise InputError(f"cannot read {place} ({reason(problem)}); make it readable") from None
+    record = unsealed(content, required=False)
+    if record is not None and record.get("format") == FORMAT:
+        record = unsealed(content, required=True)
+    if record is None:
+        raise InputError(
+            f"{place} is damaged: it is not JSON that fits its checksum; remove it and attack the run again"
+        )
+    if not {"method", "dataset", "discloses"} <= set(record):
         raise InputError(f"{place} is damaged: it holds no record; remove it and attack the run again")
-    return record if record.get("format") == FORMAT else None
+    return record if record.get("format") in (FORMAT, UNSEALED) else None
 
 
 def drawable() -> bool:

@@ -8,7 +8,6 @@ apart classes lie, on what was trained on and on the test set, for local models 
 from __future__ import annotations
 
 import io
-import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from unskew.privacy.laboratory import bar, drawable
 from unskew.privacy.subject import Subject, subject
 from unskew.renamed import accepts_old_names
 from unskew.run import single_threaded
+from unskew.sealed import sealed
 from unskew.seeds import generator
 from unskew.state import write_atomically
 from unskew.types import Ids, Leg, Tree, Update
@@ -119,7 +119,7 @@ def overfitting(
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **kept)
     write_atomically(folder / "features.npz", buffer.getvalue())
-    write_atomically(folder / "overfitting.json", json.dumps(record, indent=1))
+    write_atomically(folder / "overfitting.json", sealed(record, indent=1))
     if drawable():
         from unskew.privacy.overfitting_pictures import draw
 

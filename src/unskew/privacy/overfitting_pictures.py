@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,19 +9,23 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from unskew.data.files import damaged, read_npz
 from unskew.report.drawing import save_chart
 from unskew.report.results.gather import Record
 from unskew.report.theme import BLUE, INK, MUTED, ORANGE, PALETTE
+from unskew.sealed import unsealed
 
 Picture = Any
 
 
 def draw(folder: Path) -> list[Path]:
     """Draw what an analysis left in ``folder``: bars.png and tsne.png."""
-    record = json.loads((folder / "overfitting.json").read_text())
+    place = folder / "overfitting.json"
+    record = unsealed(place.read_bytes(), required=False)
+    if record is None:
+        raise damaged(place, "it is not JSON that fits its checksum")
     drawn = [save_chart(scores(record), folder / "bars.png", "Davies-Bouldin scores")]
-    with np.load(folder / "features.npz") as held:
-        features = {name: held[name] for name in held.files}
+    features = read_npz(folder / "features.npz")
     drawn.append(save_chart(embedded(record, features), folder / "tsne.png", "t-SNE of features"))
     return drawn
 

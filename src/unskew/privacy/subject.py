@@ -140,6 +140,10 @@ def subject(
 ) -> Subject:
     """Open a run's folder for attack. ``dataset`` and ``model`` are what was given in Python, if it was."""
     folder, spec, about = read_folder(Path(path))
+    if folder.damage:
+        raise InputError(
+            f"in {path} {folder.damage}; make it whole by `unskew resume {path}`, then attack it"
+        )
     if about.get("given") and dataset is None:
         raise InputError(
             f"{path} was run on data given in Python; attack it there: "

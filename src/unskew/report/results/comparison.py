@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unskew.report.results.damage import refuse_without_numbers, with_damage
 from unskew.report.results.gather import ACCURACY, Record, gather
 from unskew.report.results.groups import Problem, baseline_method, problems
 from unskew.report.results.leaderboard import Row, leaderboard
@@ -42,10 +43,11 @@ class Comparison:
 def compare(runs: Runs, baseline: str | None = None) -> Comparison:
     """Read and compare runs, run folders or folders of them; ``baseline`` names a method."""
     records = gather(runs)
+    refuse_without_numbers(records)
     found = problems(records)
     method = baseline_method(found, baseline)
     tables = tuple((problem, tuple(leaderboard(problem, method))) for problem in found)
-    return Comparison(tuple(records), tables, headline(tables))
+    return Comparison(tuple(records), tables, with_damage(headline(tables), records))
 
 
 def _said(record: Record) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def _said(record: Record) -> dict[str, Any]:
         "seed": record.spec.seed,
         "status": record.status,
         "error": record.result.get("error"),
+        "damage": str(record.damage) or None,
         "round": record.round,
         "rounds": record.spec.rounds,
         "final": {"accuracy": record.final[ACCURACY], "round": record.final["round"]} if judged else None,

@@ -44,6 +44,8 @@ def data_section(problem: Problem) -> Iterator[Block]:
             themed(picture),
             alt=f"Who holds what: {problem.name}, EMD {counted.emd:.2f}, sparsity {counted.sparsity:.2f}",
         )
+    elif record.no_partition:
+        yield Paragraph(f"Who held what cannot be drawn: {record.no_partition}.")
     if not measured:
         yield Paragraph("How skewed the data is was not kept with these runs.")
         return

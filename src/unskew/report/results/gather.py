@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from filelock import FileLock, Timeout
 
 from unskew.errors import InputError
-from unskew.log import read_folder
+from unskew.log import Damage, read_folder
 from unskew.spec import Spec
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Record:
     result: dict[str, Any]
     status: str  # done, failed, running, or interrupted: said to be running, but nobody holds its lock
     held: Partition | None = field(default=None, repr=False)
+    damage: Damage = field(default_factory=Damage)
 
     @cached_property
     def judged(self) -> list[dict[str, Any]]:
@@ -100,17 +101,26 @@ class Record:
         except InputError:  # a part of another version
             return None
 
-    @cached_property
+    @property
     def partition(self) -> Partition | None:
         """Who held what; None where that was not kept or cannot be read any more."""
+        return self._partition[0]
+
+    @property
+    def no_partition(self) -> str:
+        """Why it cannot be read, where it is there."""
+        return self._partition[1]
+
+    @cached_property
+    def _partition(self) -> tuple[Partition | None, str]:
         from unskew.data.partition import Partition
 
-        if self.held is not None or self.path is None:
-            return self.held
+        if self.held is not None or self.path is None or not (self.path / "partition.npz").exists():
+            return self.held, ""
         try:
-            return Partition.load(self.path / "partition.npz")
-        except InputError:
-            return None  # the numbers stand without the picture
+            return Partition.load(self.path / "partition.npz"), ""
+        except InputError as problem:
+            return None, str(problem)  # the numbers stand without the picture
 
 
 def gather(runs: Runs) -> list[Record]:
@@ -183,9 +193,12 @@ def record_of(run: Run, name: str = "this run") -> Record:
 def _of_folder(path: Path) -> Record:
     folder, spec, data = read_folder(path)
     status = folder.result.get("status", "running")
-    if status == "running" and not _alive(path):
+    if folder.damage.result and len(folder.lines) == spec.rounds:
+        status = "done"  # the log has it all
+    elif status == "running" and not _alive(path):
         status = "interrupted"
-    return Record(str(path), path, spec, data, folder.lines, folder.result, status)
+    lines = folder.lines + folder.beyond
+    return Record(str(path), path, spec, data, lines, folder.result, status, damage=folder.damage)
 
 
 def _alive(path: Path) -> bool:

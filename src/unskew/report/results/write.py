@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from unskew.data.files import written_whole
 from unskew.errors import InputError, unknown
 from unskew.report.page import output
 from unskew.report.results.comparison import Comparison, compare
+from unskew.report.results.damage import damage_told
 from unskew.report.results.gather import listed
 
 if TYPE_CHECKING:
@@ -76,6 +78,8 @@ def save(compared: Comparison, place: Path, kind: str, title: str | None = None)
     else:
         from unskew.report.results.tables import csv_text, latex_text
 
+        if told := damage_told(compared.records):  # a table has no headline to say it in
+            warnings.warn(told, stacklevel=2)
         text = csv_text(compared) if kind == "csv" else latex_text(compared)
         with written_whole(place) as draft:
             draft.write_text(text, encoding="utf-8")
