@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+logging.getLogger("unskew").addHandler(logging.NullHandler())  # who listens decides what is shown, and where
 
 if TYPE_CHECKING:
     from unskew.checks import check_method as check_method

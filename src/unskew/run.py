@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
+from unskew import notices
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
@@ -313,6 +314,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
     """Play what is left of the run."""
     job = setup.job
     bar = progress_for(progress, spec, state.round)
+    notices.began(spec, job, state.round)
     checkpoints = folder.path / "state" if folder.path is not None else None
     saved_at = time.monotonic()
     twin = centralized_twin(job) if "divergence" in spec.measure else None
@@ -333,6 +335,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 folder.append(line | costs | {"wall_s": round(time.perf_counter() - began, 6)})
                 state = after  # not before it is in the log: an interrupt saves the last round that is
                 bar.advance(folder.lines[-1])
+                notices.played(folder.lines[-1], spec.rounds)
                 if folder.path is not None and state.round in spec.keep:
                     keep_model(folder.path, state)
                 due = time.monotonic() - saved_at >= spec.checkpoint or state.round == spec.rounds
@@ -340,16 +343,20 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                     folder.sync()  # a checkpoint never knows more rounds than the log
                     save_state(state, checkpoints)
                     saved_at = time.monotonic()
+                    notices.run.info("round %d: checkpoint saved in %s", state.round, checkpoints)
         result = summary(spec, setup, folder, state)
         if "gamma" in spec.measure:
             result["gamma"] = gamma(job, state.params)
         folder.save(result)
+        notices.run.info("%s is done: accuracy %.4f", spec.method, result["final"]["accuracy"])
     except KeyboardInterrupt:
+        notices.run.warning("%s was interrupted after round %d", spec.method, state.round)
         if checkpoints is not None and state.round:
             folder.rewind(state.round)  # the interrupt may have come in the middle of a line
             save_state(state, checkpoints)
         raise
     except Exception as problem:
+        notices.run.error("%s failed after round %d: %s", spec.method, state.round, problem)
         if folder.complaint(problem) is None:
             with contextlib.suppress(OSError):
                 folder.save(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from unskew.method import Method
 from unskew.metrics import skew
 from unskew.net import Net
 from unskew.network import network_of
+from unskew.notices import warn
 from unskew.parts import Local
 from unskew.spec import Spec
 from unskew.state import State, initial_state
@@ -102,7 +102,7 @@ def prepare(
     for part in method.parts:
         part.check(federation, cohort)
         if part.begins >= spec.rounds:
-            warnings.warn(
+            warn(
                 f"{part.name} does nothing before round {part.begins + 1}, and the run ends after {spec.rounds}; "
                 "let it start sooner or the run last longer",
                 stacklevel=2,
@@ -126,7 +126,7 @@ def prepare(
         )
     for part in method.objective:
         if part.asks_global and spec.batch_norm == "drop" and net.buffers:
-            warnings.warn(
+            warn(
                 f"{part.name} asks the global model for answers, and with batch_norm = drop that gives them by the "
                 "statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
                 stacklevel=2,

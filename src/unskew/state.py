@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from torch import Tensor
 from unskew.errors import InputError
 from unskew.store import ClientStore, raw
 from unskew.types import Ids, Tree
+
+log = logging.getLogger(__name__)
 
 FORMAT = 1
 """Version of the checkpoint's layout; a folder of another version is refused, not guessed at."""
@@ -169,6 +172,7 @@ def load_state(folder: Path, known: int | None = None, like: Tree | None = None)
             with safe_open(path, framework="pt") as file:
                 # one without a seal is of a version that did not seal
                 if SEAL in file.keys() and not is_whole(path):  # noqa: SIM118  not a dict
+                    log.warning("%s is damaged and left out", path)
                     continue
                 about = json.loads(file.metadata()["unskew"])
                 version = about["format"]
@@ -180,6 +184,7 @@ def load_state(folder: Path, known: int | None = None, like: Tree | None = None)
                         return state
                     continue
         except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OSError):
+            log.warning("%s cannot be read and is left out", path)
             continue  # damaged from outside: the one before it is whole
         raise InputError(
             f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "

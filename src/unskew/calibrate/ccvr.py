@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -15,6 +14,7 @@ from unskew.buffer import labels_stored
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.net import Net
+from unskew.notices import warn
 from unskew.optim import optimizer
 from unskew.parts import Calibrate, Depends, Local
 from unskew.seeds import generator
@@ -110,7 +110,7 @@ class CCVR(Calibrate):
             answers = ask(self, holding, lambda asked: self._some(asked, seed, t))
             features, labels = (torch.cat([a[k] for a in answers]) for k in ("features", "labels"))
             if not len(labels):
-                warnings.warn(
+                warn(
                     f"ccvr: a share of {self.share} of clients' samples is none at all, so the classifier stays as "
                     "it is; share more",
                     stacklevel=2,

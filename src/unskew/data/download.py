@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import logging
 import urllib.error
 import urllib.request
 import zipfile
@@ -16,6 +17,8 @@ from urllib.parse import urlsplit
 from unskew import __version__
 from unskew.data.files import written_whole
 from unskew.data.progress import progress
+
+log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0  # so that a machine without a network is told in seconds
 STALL_SECONDS = 60.0  # a server that has answered may still be slow
@@ -50,11 +53,13 @@ def fetch(remote: Remote, folder: Path) -> Path:
         raise DownloadError(f"{folder} cannot be made: {_reason(error)}") from None
     for address in remote.addresses:
         try:
+            log.info("downloading %s from %s", remote.file, urlsplit(address).hostname)
             with written_whole(target) as partial:
                 _download(remote, address, partial)
             return target
         except (OSError, http.client.HTTPException, DownloadError) as error:
             problem = f"{urlsplit(address).hostname}: {_reason(error)}"
+            log.warning("%s could not be downloaded from %s", remote.file, problem)
             if problem not in problems:
                 problems.append(problem)
     if is_new:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -11,6 +10,7 @@ import numpy as np
 
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
+from unskew.notices import warn
 
 SERVER = -1
 """Stands for the server among senders and receivers."""
@@ -102,7 +102,7 @@ def warn_of_silent(federation: Federation, least: int, how: str, instead: str) -
     """Say how many clients hold too few samples to give any by ``how``, and what to write where all of them do."""
     silent = int((federation.sizes < least).sum())
     if silent:
-        warnings.warn(
+        warn(
             f"{silent} of {federation.clients} clients hold fewer than {least} samples and share nothing by {how}"
             + (f"; nothing is shared at all: {instead}" if silent == federation.clients else ""),
             stacklevel=3,

@@ -8,7 +8,6 @@ since one large product is faster than many small ones. What was picked is in ``
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass, replace
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -25,6 +24,7 @@ from unskew.engines.errands import errand, gathered, weighed
 from unskew.engines.site import Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
+from unskew.notices import warn
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
@@ -143,7 +143,7 @@ class FastCPU:
         if self.told.get("job") is not job:
             self.told["job"] = job
             if self.count > 1 and (problem := untold(bare)):
-                warnings.warn(
+                warn(
                     f"one process trains instead of {self.count}, since the job cannot be sent to others ({problem}): "
                     "define models and parts in a module, not in a function",
                     stacklevel=2,

@@ -11,7 +11,6 @@ On a CPU (``capture=False``) the same code runs without graphs; the tests use th
 from __future__ import annotations
 
 import contextlib
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +29,7 @@ from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
+from unskew.notices import warn
 from unskew.plan import batches_in
 from unskew.select.full import Full
 from unskew.types import Ids, Leg, Tree, Update, clone, nbytes
@@ -238,7 +238,7 @@ class FastGPU:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # other clients' steps may still write to what was freed
             torch.cuda.empty_cache()
-        warnings.warn(
+        warn(
             f"{size} clients at once do not fit the GPU's memory; going on with {self.largest} at a time "
             f"(--block {self.largest} says so from the start)",
             stacklevel=3,

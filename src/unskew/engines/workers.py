@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
 import signal
 import sys
@@ -26,6 +27,8 @@ from torch import Tensor
 
 from unskew.errors import RunFailed
 from unskew.types import Tree
+
+log = logging.getLogger(__name__)
 
 ATTEMPTS = 3
 """A piece of work that ends this many workers is not tried again: it is the work that kills, not chance."""
@@ -183,6 +186,7 @@ class Crew:
 
     def _replace(self, worker: Worker) -> None:
         self.replaced += 1
+        log.warning("worker process %s died; another takes its place and its clients", worker.process.pid)
         with contextlib.suppress(OSError):
             worker.pipe.close()
         worker.process.join()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -26,6 +25,7 @@ from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
 from unskew.errors import InputError
 from unskew.net import Net
+from unskew.notices import warn
 from unskew.parts import After, Depends, Objective, Out, Step, soft_labels, task_loss
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
@@ -109,7 +109,7 @@ class FLea(Objective):
         silent = int((self.shared_by(federation.sizes) == 0).sum())
         if self.share and silent:
             least = int(np.ceil(1 / self.share - 1e-9))
-            warnings.warn(
+            warn(
                 f"{silent} of {federation.clients} clients hold fewer than {least} samples and share nothing by "
                 f"flea(share={self.share:g})"
                 + (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -16,6 +15,7 @@ from unskew.data.partition.deal import shares
 from unskew.data.sharing import told
 from unskew.errors import InputError
 from unskew.network import Wireless
+from unskew.notices import warn
 from unskew.parts import Depends, Prepare
 from unskew.prepare.central import RAW, handed_round
 from unskew.seeds import generator
@@ -65,7 +65,7 @@ class CentralSharing(Prepare):
 
     def check(self, federation: Federation, cohort: int) -> None:
         if self.beta and not self.wanted(federation):
-            warnings.warn(
+            warn(
                 f"central_sharing(beta={self.beta:g}) of {int(federation.sizes.sum()):,} samples is none at all, so "
                 "nothing is shared: write a larger beta",
                 stacklevel=2,
@@ -88,7 +88,7 @@ class CentralSharing(Prepare):
         up, down = (network.server_rates(clients, seed, way=way) for way in ("up", "down"))
         reached = np.minimum(up, down) >= self.v_th
         if out := int((~reached).sum()):
-            warnings.warn(
+            warn(
                 f"v_th of central_sharing leaves out {out} of {clients} clients, whose links to the base station are "
                 "slower" + ("" if reached.any() else "; nothing is shared at all: write a smaller v_th"),
                 stacklevel=2,

@@ -6,7 +6,6 @@ What the three ways of clustering have in common; they differ in who becomes a h
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -21,6 +20,7 @@ from unskew.data.sharing import Sharing, Transfer, grown, told
 from unskew.errors import InputError
 from unskew.metrics.skew import PAIRWISE_LIMIT
 from unskew.network import Wireless, multicast_delay
+from unskew.notices import warn
 from unskew.parts import Prepare
 from unskew.seeds import generator
 from unskew.types import Ids
@@ -215,13 +215,13 @@ class Clustered(Prepare):
         clusters = self.plan(federation, seed)
         nothing = "" if len(clusters.heads) else "; nothing is shared at all"
         if len(alone := clusters.isolated):
-            warnings.warn(
+            warn(
                 f"the thresholds of {self.name} leave {len(alone)} of {federation.clients} clients without a link, and "
                 f"so without sharing{nothing}",
                 stacklevel=2,
             )
         if len(empty := clusters.empty_handed):
-            warnings.warn(
+            warn(
                 f"{len(empty)} of {federation.clients} clients get nothing by {self.name}, since the slowest link of "
                 f"their cluster carries not one sample in T_th = {self.T_th:g} s{nothing}: write a larger T_th, or no "
                 "v_th",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -14,6 +13,7 @@ from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.metrics import system_emd
+from unskew.notices import warn
 from unskew.parts import Prepare
 from unskew.seeds import generator
 from unskew.types import Tree
@@ -83,7 +83,7 @@ class FedAug(Prepare):
         if not len(clients):
             above = int((distances(federation.counts) > self.target).sum())
             if above and when in (0, "once"):
-                warnings.warn(
+                warn(
                     f"fedaug does nothing: the {above} clients above EMD {self.target:g} each lack a class, and what "
                     "is not there cannot be altered; `unskew diagnose` names other remedies",
                     stacklevel=2,

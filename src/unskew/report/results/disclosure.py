@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unskew.errors import InputError
+from unskew.notices import warn
 from unskew.report.page import Block, Paragraph, Table
 from unskew.report.results import words
 from unskew.report.results.gather import Record, number
@@ -86,7 +86,7 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
             if r.path is not None and found is not None:
                 attacked.append((r, found, list(grids(r.path, found))))
         except InputError as problem:  # one spoilt attack spoils no report
-            warnings.warn(f"{problem}; the report leaves it out", stacklevel=2)
+            warn(f"{problem}; the report leaves it out", stacklevel=2)
     if not attacked:
         yield Paragraph(
             "No run was attacked; `unskew attack RUN` tries what can be got out of it.", quiet=True
