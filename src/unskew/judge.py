@@ -10,16 +10,22 @@ import numpy as np
 from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.engines.engine import Job, client_means
+from unskew.judge_each import judged_each
 from unskew.network import air_of
+from unskew.state import State
 from unskew.types import Tree
 
 
-def judged(job: Job, params: Tree, t: int, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
-    """A round's line with how its model does, once ``t`` rounds are played, and what calibrating it cost.
+def judged(job: Job, state: State, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
+    """A round's line with how the model that stands after it does, and what calibrating it cost.
 
     Where a method calibrates, the accuracy is that of the calibrated copy, and the model's own stands beside it.
+    Where clients keep their models, each is judged, and the state remembers what was found.
     """
-    model, costs = calibrated(job, params, t)
+    if not job.method.schedule.exchanges:
+        return judged_each(job, state, clients) | line
+    params = state.params
+    model, costs = calibrated(job, params, state.round)
     found = evaluation(job, model, clients)
     if model is not params:
         found["uncalibrated_test_accuracy"] = evaluation(job, params)["global_test_accuracy"]

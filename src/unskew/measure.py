@@ -32,6 +32,9 @@ def check_measures(names: tuple[str, ...], method: Method) -> None:
     for name in names:
         if name not in MEASURES:
             raise unknown("measurement", name, MEASURES)
+    for name in ("divergence", "gamma"):
+        if name in names and not method.schedule.exchanges:
+            raise InputError(f"{name} looks at the global model, and {method} makes none; leave {name} out")
     if "correlation" in names and not any(part.sends for part in method.parts):
         raise InputError(
             f"correlation measures features or samples that are shared, and {method} shares none; leave it out"

@@ -46,6 +46,10 @@ PRESETS: dict[str, tuple[str, str]] = {
         "pooled+full",
         "All data in one place with a cohort's budget of sample-steps: the upper bound.",
     ),
+    "local_only": (
+        "alone",
+        "Every client trains for itself, as often as it would in a federation, and sends nothing: the lower bound.",
+    ),
     "seol_kim": (
         "kld+oversample+dynamic",
         "Seol & Kim's system: even cohorts, rare classes repeated, batches and rates by the data in use.",
@@ -100,6 +104,9 @@ class Method:
         sharing = [p.name for p in slots["prepare"] if p.sends == "samples"]
         if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
             raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")
+        schedules = [p for p in slots["schedule"] if isinstance(p, Schedule)]
+        if any(not p.exchanges for p in schedules):
+            _refuse_exchange(schedules[0].name, [p for p in parts if p.slot != "schedule"])
         chosen: dict[str, Any] = {s: p[0] if s in DECIDES else tuple(p) for s, p in slots.items() if p}
         return cls(**_usual(parts) | chosen)
 
@@ -126,6 +133,27 @@ class Method:
         usual = _usual(self.parts).values()
         named = [_written(p) for p in self.parts if p not in usual]
         return "+".join(named) or "fedavg"
+
+
+def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
+    """Where nothing is exchanged, what needs an exchange is refused by name."""
+    alone = next((preset for preset, (written, _) in PRESETS.items() if written == alone), alone)
+    for part in others:
+        needs = {
+            "aggregate": "combines models",
+            "calibrate": "calibrates the global model",
+        }.get(part.slot, "")
+        if isinstance(part, Objective) and part.needs_global:
+            needs = "needs the global model"
+        if part.discloses or part.probes:
+            needs = f"sends {part.discloses[0]}" if part.discloses else "needs the global model"
+        if isinstance(part, Objective) and any(
+            getattr(type(part), verb) is not getattr(Objective, verb)
+            for verb in ("begin", "hand_out", "renew")
+        ):
+            needs = needs or "exchanges more than a model"
+        if needs and part != FedAvg():
+            raise InputError(f"{alone} exchanges nothing, and {part.name} {needs}; leave {part.name} out")
 
 
 def _usual(parts: Iterable[Part]) -> dict[str, Part]:

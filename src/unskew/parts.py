@@ -62,7 +62,7 @@ class Depends:
         return self.usually if part is None else self.rule(part)
 
 
-RESERVED = ("late", "trained", "divergence", "batch_norm")
+RESERVED = ("late", "trained", "divergence", "batch_norm", "own_model")
 """Names under which a run itself remembers things."""
 
 
@@ -176,6 +176,9 @@ class Schedule(Part):
     """Decides how models travel. The expensive verbs come in as functions, so any base method fits."""
 
     slot: ClassVar[str] = "schedule"
+    exchanges: ClassVar[bool] = (
+        True  # whether models reach the server; if not, clients keep theirs, and each is judged
+    )
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         """The next global model, and what the schedule remembers (models in flight, for instance)."""

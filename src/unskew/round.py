@@ -11,6 +11,7 @@ calibrate what is done to a copy before it is judged?    (unskew.run)
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,13 @@ from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.engines.engine import Ground, Job, probed
 from unskew.engines.errands import STATISTICS
+from unskew.judge_each import now_stale
 from unskew.network import air_of
 from unskew.parts import After, Play
 from unskew.seeds import generator
 from unskew.state import NOBODY, State
-from unskew.types import Cohort, Ids, Leg, Tree, Update
+from unskew.store import OWN_MODEL
+from unskew.types import Cohort, Ids, Leg, Tree, Update, stack
 
 
 def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
@@ -61,6 +64,10 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     def train(leg: Leg) -> Update:
         nonlocal legs, store
         costs.sent(leg, shared)
+        if leg.source == "own":
+            fresh = {k: v.cpu() for k, v in leg.start.items()}  # where memories are kept
+            kept = stack([store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
+            leg = replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
         lost = job.faults.hits("drop", leg.clients, seed, t, legs)
         update = job.engine.visit(job, leg, np.flatnonzero(~lost), Ground(federation, shared, store, t))
         update = job.faults.spoil(update, seed, t, legs)
@@ -69,7 +76,11 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
             store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
         asked_for = leg.settings.rows(update.rows).per_class
         costs.received(leg, update, federation.drawn(update.clients, asked_for))
-        return costs.sound(update)
+        update = costs.sound(update)
+        if leg.source == "own" and len(update):
+            store = store.put(OWN_MODEL, update.clients, update.params)
+            server[OWN_MODEL] = now_stale(server.get(OWN_MODEL, {}), update.clients, federation.clients)
+        return update
 
     def combine(params: Tree, update: Update) -> Tree:
         nonlocal store

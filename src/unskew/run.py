@@ -20,7 +20,9 @@ from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
 from unskew.errors import InputError
+from unskew.guessing import balanced_accuracy, no_better, verdict
 from unskew.judge import calibrated, judged
+from unskew.judge_each import client_by_client, own_models
 from unskew.kept import keep_model
 from unskew.log import RunFolder, read_folder, reason
 from unskew.measure import centralized_twin, correlation_watch, divergence, gamma
@@ -33,6 +35,7 @@ from unskew.settings import Settings
 from unskew.setup import Setup, auto_model, prepare
 from unskew.spec import Spec
 from unskew.state import State, forget_after, load_state, save_state
+from unskew.store import OWN_MODEL
 from unskew.types import Tree
 
 if TYPE_CHECKING:
@@ -77,13 +80,32 @@ class Run:
     @property
     def model(self) -> torch.nn.Module:
         """The final global model, ready to use; the calibrated copy of it where the method calibrates."""
-        import copy
-
-        module = copy.deepcopy(self.net.judging)
         params = self.state.params
+        if self.job is not None and not self.job.method.schedule.exchanges:
+            raise InputError(
+                f"{self.spec.method} makes no global model: every client keeps its own; write run.client_model(0), "
+                "or a client's name"
+            )
         if self.job is not None and self.state.round == self.job.rounds:
             with single_threaded():
                 params, _ = calibrated(self.job, params, self.state.round)
+        return self._module(params)
+
+    def client_model(self, client: int | str) -> torch.nn.Module:
+        """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
+        kept = self.state.clients.rows.get(OWN_MODEL, {})
+        names = self.job.federation.names if self.job is not None else None
+        at = names.index(client) if names is not None and client in names else client
+        if at not in kept:
+            why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
+            raise InputError(f"client {client!r} has no model of its own: {why}")
+        return self._module(self.state.clients.get(OWN_MODEL, int(at), {}))
+
+    def _module(self, params: Tree) -> torch.nn.Module:
+        """These weights in a module of their own."""
+        import copy
+
+        module = copy.deepcopy(self.net.judging)
         trained = {k: v for k, v in params.items() if k in self.net.own or k in self.net.buffers}
         module.load_state_dict(trained, strict=False)  # what is frozen is in the module already
         return module.requires_grad_(True)
@@ -214,7 +236,7 @@ def resume(
         found = load_state(Path(path) / "state", len(folder.lines), setup.state.params)
         if model is not None:
             _refuse_other_model(Path(path), about, _fingerprints(setup), found is None)
-        setup.about |= about
+        setup.about |= about  # what runs of earlier versions lack is known from the data
         return setup, (found or setup.state).to(setup.job.device)
 
     with single_threaded():
@@ -326,7 +348,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 after, costs = play_round(job, state)
                 line: dict[str, Any] = {"round": after.round}
                 if after.round % spec.evaluate == 0 or after.round == spec.rounds:
-                    costs = judged(job, after.params, after.round, costs, spec.evaluate_clients)
+                    costs = judged(job, after, costs, spec.evaluate_clients)
                 if twin is not None:
                     apart, after.server["divergence"] = divergence(twin, after, after.server["divergence"])
                     line["weight_divergence"] = apart
@@ -384,12 +406,18 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         str(target): next((li["round"] for li in judged if li["global_test_accuracy"] >= target), None)
         for target in spec.target
     }
+    known = setup.about["most_frequent"]
+    guesses = no_better(judged[-1]["global_test_accuracy"], known)
     return {
         "status": "done",
+        **({"verdict": f"{spec.method} is {verdict(known)}"} if guesses else {}),
         "method": spec.method,
         "metric": "global_test_accuracy",
         "best": {"accuracy": best["global_test_accuracy"], "round": best["round"]},
         "final": {"accuracy": judged[-1]["global_test_accuracy"], "round": judged[-1]["round"]},
+        "no_better_than_most_frequent": guesses,
+        "most_frequent": known,
+        "balanced_accuracy": balanced_accuracy(judged[-1]["per_class_accuracy"]),
         "final_loss": judged[-1]["global_test_loss"],
         "rounds": state.round,
         "rounds_to_target": reached,
@@ -400,7 +428,8 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         **setup.skew,
         "discloses": list(setup.job.method.discloses),
         "data": setup.about,
-        "model_sha256": params_hash(state.params),
+        **({} if setup.job.method.schedule.exchanges else {"own_models": client_by_client(setup.job, state)}),
+        "model_sha256": fingerprint(state),
         "seed": spec.seed,
         "effective": {
             "model": auto_model(spec.model, setup.job.federation.dataset),
@@ -408,6 +437,12 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
             "runs_on": setup.job.engine.choice(setup.job),
         },
     }
+
+
+def fingerprint(state: State) -> str:
+    """A fingerprint of the trained model; of every client's, where each keeps its own."""
+    found = [f"{client}:{params_hash(model)}" for client, model in own_models(state)]
+    return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else params_hash(state.params)
 
 
 def params_hash(params: Tree) -> str:

@@ -18,6 +18,7 @@ from unskew.engines.engine import Job
 from unskew.errors import InputError
 from unskew.expression import written
 from unskew.faults import Faults
+from unskew.guessing import most_frequent
 from unskew.measure import check_measures
 from unskew.method import Method
 from unskew.metrics import skew
@@ -92,6 +93,8 @@ def prepare(
     method = Method.parse(spec.method if method is None else method)
     falls = decay(spec.decay)
     check_measures(spec.measure, method)
+    if spec.keep and not method.schedule.exchanges:
+        raise InputError(f"keep keeps global models, and {method} makes none; leave keep out")
     device = device_of(spec)
     federation, partition = _federation(spec, data)
     if spec.network is not None:
@@ -178,6 +181,7 @@ def prepare(
         "sha256": content.hexdigest(),
         "given": data is not None,
         "own_model": model is not None,
+        "most_frequent": most_frequent(dataset),
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
     }
     return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)

@@ -16,6 +16,9 @@ import torch
 
 from unskew.types import Ids, Tree, nbytes
 
+OWN_MODEL = "own_model"
+"""Under this name a client keeps the model that it trains for itself (``unskew.schedule.alone``)."""
+
 BUDGET = 2 * 2**30
 """Bytes of clients' memories kept in this process's memory, unless a store says otherwise."""
 

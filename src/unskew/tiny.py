@@ -22,10 +22,11 @@ from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
 from unskew.judge import judged
+from unskew.judge_each import own_models
 from unskew.method import Method
 from unskew.parts import Batch, Part, Select
 from unskew.round import play_round
-from unskew.run import params_hash, single_threaded
+from unskew.run import fingerprint, params_hash, single_threaded
 from unskew.seeds import generator
 from unskew.setup import Setup, prepare
 from unskew.spec import Spec
@@ -118,7 +119,7 @@ def play(
         for _ in range(setup.job.rounds):
             setup.job.engine = engine or setup.job.engine
             state, costs = play_round(setup.job, state)
-            lines.append({"round": state.round} | judged(setup.job, state.params, state.round, costs))
+            lines.append({"round": state.round} | judged(setup.job, state, costs))
             if stopped:
                 save_state(state, Path(folder))
                 read = load_state(Path(folder))
@@ -126,7 +127,7 @@ def play(
                 # a copy of the method as it was: what a part kept to itself is gone, as after a kill
                 setup, state = ready(copy.deepcopy(method), federation, **settings), read
         setup.job.engine.close()
-    return Played(lines, params_hash(state.params), params_hash(setup.state.params), state)
+    return Played(lines, fingerprint(state), params_hash(setup.state.params), state)
 
 
 class Ledger(Loop):
@@ -199,6 +200,12 @@ def _first(arrays: Mapping[str, Any], dtype: torch.dtype) -> Tree:
         k: torch.from_numpy(np.ascontiguousarray(v[0])).to(dtype if v.dtype.kind == "f" else torch.int64)
         for k, v in arrays.items()
     }
+
+
+def models(state: State) -> Tree:
+    """Every model that was trained: the global one, and those that clients keep."""
+    kept = {f"{client}/{k}": v for client, model in own_models(state) for k, v in model.items()}
+    return state.params | kept
 
 
 def apart(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:

@@ -118,7 +118,8 @@ class Leg:
     carry: Update | None = None  # the unfinished visit that these rows go on with (moved, work, steps)
     closing: bool = True  # local training ends here, so parts may report
     upload: bool = True  # False: the client keeps its model, nothing is sent up
-    source: Literal["server", "peer", "relay", "own"] = "server"  # how the model came: it decides whose bytes
+    # how the model came, which decides whose bytes; own: each goes on with the model it keeps, or ``start`` at first
+    source: Literal["server", "peer", "relay", "own"] = "server"
     summable: bool = False  # only the models' weighted sum will be asked for, so an engine need not keep them
 
 

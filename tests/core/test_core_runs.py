@@ -445,10 +445,10 @@ def test_an_interrupt_while_a_round_is_judged_keeps_the_rounds_before(
 
     out, plain = tmp_path / "run", module.judged
 
-    def judged(job: Any, params: Any, round: int, *rest: Any) -> Any:
-        if round == 4:
+    def judged(job: Any, state: Any, *rest: Any) -> Any:
+        if state.round == 4:
             raise KeyboardInterrupt
-        return plain(job, params, round, *rest)
+        return plain(job, state, *rest)
 
     monkeypatch.setattr(module, "judged", judged)
     with pytest.raises(KeyboardInterrupt):

@@ -158,7 +158,7 @@ def test_an_upper_bound_is_no_contender_and_no_default_baseline(write_run: Write
     write_run("b", [0.5], method="full")
     compared = compare(tmp_path)
     ((_, rows),) = compared.tables
-    assert [(row.group.label, row.group.bound) for row in rows] == [("centralized", True), ("full", False)]
+    assert [(row.group.label, row.group.bound) for row in rows] == [("centralized", "upper"), ("full", "")]
     assert compared.headline.title == "full reaches 50.0% global test accuracy"
     assert "The upper bound, centralized, reaches 90.0%." in compared.headline.lead
     assert rows[1].is_baseline

@@ -96,7 +96,7 @@ def table(rows: tuple[Row, ...]) -> Table:
             f"[bold green]{accuracy}[/]" if row is best else accuracy,
             words.signed(apart.mean) if apart and apart.mean is not None else words.DASH,
             words.p_text(apart.p) if apart else words.DASH,
-            words.DASH if row.group.bound else words.size(row.bytes.mean),
+            words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean),
             ", ".join(told),
         )
     return shown

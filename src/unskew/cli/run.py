@@ -105,6 +105,13 @@ def default_folder(spec: Spec) -> Path:
     return path
 
 
+def _spread(alone: dict[str, Any]) -> str:
+    """How far clients on their own are apart."""
+    left = alone["of"] - alone["clients"]
+    said = f"sd {alone['sd']:.4f} over clients, from {alone['min']:.4f} to {alone['max']:.4f}"
+    return said + (f"; {left} of {alone['of']} clients had no turn or no sample" if left else "")
+
+
 def show(ended: Run, as_json: bool) -> None:
     """What came out, in a table or as one JSON object."""
     result = ended.result
@@ -120,8 +127,17 @@ def show(ended: Run, as_json: bool) -> None:
     totals, skewed, final = result["totals"], result["skew"], result["final"]
     moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
     only = sum(line.get("trained_only", 0) for line in ended.folder.lines)
+    alone = result.get("own_models")
+    judged = (
+        "global test accuracy"
+        if alone is None
+        else f"mean global test accuracy of {alone['clients']} clients"
+    )
+    if "verdict" in result:
+        console.print(f"[bold yellow]{escape(result['verdict'])}[/]", highlight=False, soft_wrap=True)
     rows = {
-        "final": f"[bold]{final['accuracy']:.4f}[/] global test accuracy after round {final['round']}",
+        "final": f"[bold]{final['accuracy']:.4f}[/] {judged} after round {final['round']}",
+        **({"spread": _spread(alone)} if alone and alone["clients"] else {}),
         "best": f"{result['best']['accuracy']:.4f} at round {result['best']['round']}",
         "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
@@ -130,7 +146,7 @@ def show(ended: Run, as_json: bool) -> None:
         + (f", {only} trained without uploading" if only else "")
         + (f", {result['rejected']} rejected (not finite)" if result["rejected"] else "")
         + (f", {result['late']} late" if result["late"] else ""),
-        "discloses": ", ".join(result["discloses"]) or "model updates only",
+        "discloses": ", ".join(result["discloses"]) or ("model updates only" if alone is None else "nothing"),
     }
     for target, round_ in result["rounds_to_target"].items():
         rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"

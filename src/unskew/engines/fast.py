@@ -25,7 +25,7 @@ from unskew.engines.site import Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.notices import warn
-from unskew.store import ClientStore
+from unskew.store import OWN_MODEL, ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
 DENSE_BLOCK = 5
@@ -182,7 +182,11 @@ class FastCPU:
     def _piece(self, job: Job, leg: Leg, group: Ids, store: ClientStore) -> Piece:
         """One group with what only these clients need: their memories, and the visit they go on with."""
         clients = [int(c) for c in leg.clients[group]]
-        known = {p: {c: store.get(p, c, {}) for c in clients if store.has(p, c)} for p in store.rows}
+        known = {
+            p: {c: store.get(p, c, {}) for c in clients if store.has(p, c)}
+            for p in store.rows
+            if p != OWN_MODEL
+        }
         carry = None
         if leg.carry is not None:
             taken = leg.carry.take(group)

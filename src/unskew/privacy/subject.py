@@ -164,6 +164,8 @@ def subject(
     if cpu:
         spec = replace(spec, compile=False)
     setup = prepare(spec, dataset, model)
+    if not setup.job.method.schedule.exchanges:
+        raise InputError(f"nothing leaves a client in {path} ({spec.method}), so there is nothing to attack")
     if about.get("sha256") not in (None, setup.about["sha256"]):
         raise InputError(f"the data of {path} is not what the run began with; give it the same data")
     return Subject(folder, spec, setup, Path(path))

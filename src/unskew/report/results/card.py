@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unskew.report.results import words
 from unskew.report.results.gather import ACCURACY, record_of
@@ -42,11 +43,17 @@ def run_card(run: Run) -> str:
         '<div style="font:13px/1.5 sans-serif;border:1px solid rgba(128,128,128,.35);border-radius:6px;'
         'padding:10px 14px;display:inline-block">'
         f"<div><b>{escape(record.spec.method)}</b> <span style='opacity:.65'>{escape(about)}</span></div>"
+        f"{_verdict(record.result)}"
         f'<div style="display:flex;gap:18px;align-items:center;flex-wrap:wrap;margin-top:4px">'
         f"{_curve([line[ACCURACY] for line in record.judged])}{cells}</div>"
         '<div style="font-size:11px;opacity:.65">accuracies are global test accuracies of the global model</div>'
         "</div>"
     )
+
+
+def _verdict(result: Mapping[str, Any]) -> str:
+    said = result.get("verdict")
+    return f"<div style='color:#D55E00'>{escape(str(said))}</div>" if said else ""
 
 
 def _curve(values: list[float]) -> str:

@@ -40,7 +40,8 @@ def _told(record: Record) -> list[str]:
     said = (
         "not known for a run that did not finish"
         if declared is None
-        else "; ".join(declared) or "nothing more"
+        else "; ".join(declared)
+        or ("nothing more" if record.bytes_moved else "nothing at all: no model leaves a client")
     )
     kinds = record.bytes_by_kind()
     # "model for flea" is a model that travels once more: a cost, but no disclosure

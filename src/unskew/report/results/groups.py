@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
 from unskew.report.results.gather import Record
@@ -42,7 +42,9 @@ class Group:
     runs: tuple[Record, ...]
     counted: tuple[Record, ...]
     complete: bool
-    bound: bool
+    bound: Literal[
+        "", "upper", "lower"
+    ]  # all data in one place, every client on its own, or a method to compare
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -198,8 +200,12 @@ def _group(runs: list[Record], chosen: Mapping[str, Any], shown: Sequence[str]) 
         runs=tuple(sorted(runs, key=lambda r: r.spec.seed)),
         counted=tuple(by_seed[seed] for seed in sorted(by_seed)),
         complete=bool(done),
-        bound="pooled" in canonical(method).split("+"),
+        bound=_bound(canonical(method).split("+")),
     )
+
+
+def _bound(parts: Sequence[str]) -> Literal["", "upper", "lower"]:
+    return "upper" if "pooled" in parts else "lower" if "alone" in parts else ""
 
 
 def _problem_name(group: Group) -> str:

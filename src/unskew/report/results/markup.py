@@ -90,7 +90,11 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
     for at, reached in enumerate(rows[0].reached[:3]):
         columns.append((f"rounds to {100 * reached.target:.4g}%", "number", _reached(at)))
     columns += [
-        ("traffic", "number", lambda row: words.DASH if row.group.bound else words.size(row.bytes.mean)),
+        (
+            "traffic",
+            "number",
+            lambda row: words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean),
+        ),
         ("sample-steps", "number", lambda row: words.amount(row.sample_steps.mean)),
         ("time", "number", lambda row: words.duration(row.wall_s.mean)),
     ]
@@ -162,7 +166,7 @@ def _name(row: Row, looks: Mapping[str, Style], alone: bool) -> str:
     if row.is_baseline and not row.group.bound and not alone:
         tags.append("baseline")
     if row.group.bound:
-        tags.append("upper bound")
+        tags.append(f"{row.group.bound} bound")
     if not row.group.complete:
         tags.append("unfinished")
     n = row.final.n

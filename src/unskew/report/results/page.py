@@ -15,6 +15,7 @@ from unskew.report.results.data import class_names, data_section
 from unskew.report.results.disclosure import disclosure_section
 from unskew.report.results.gather import ACCURACY, Record
 from unskew.report.results.groups import Problem, repeats
+from unskew.report.results.joining import joining_section
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, styles
 from unskew.report.results.markup import (
@@ -84,6 +85,9 @@ READING = (
     "common seeds there is none. Where several methods are compared, Holm's correction is given beside it.",
     "Rounds to a target: the first evaluated round that reaches it, the mean over the seeds that do. Where the "
     "runs were not asked for a target, it is what the baseline's final accuracy is on average.",
+    "local_only is the lower bound: every client trains for itself, as often and on the same batches as it would in "
+    "the federated runs, and each of these models is judged on the same test set. Its accuracy is the mean over "
+    "clients. centralized, the upper bound, has all data in one place.",
     "Traffic counts bytes to clients, from clients and between clients; of the upper bound it is not shown, since "
     "there the data itself has moved. Sample-steps are samples times passes, over all clients. Seconds on the air "
     "are what the run's network makes of its bytes, raw samples sent before round 1 included. Bands in curves "
@@ -107,6 +111,9 @@ def _problem(
 ) -> Iterator[Block]:
     yield Title("Leaderboard", f"leaderboard{tail}", level)
     yield leaderboard_table(rows, looks)
+    if joining := list(joining_section(rows, looks)):
+        yield Title("Should a client join?", f"joining{tail}", level)
+        yield from joining
     yield Title("Learning curves", f"curves{tail}", level)
     several = any(row.final.n > 1 for row in rows)
     yield Figure(

@@ -91,7 +91,7 @@ def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[
             cells += [f"${100 * apart.mean:+.2f}{around}$", escaped(words.p_text(apart.p))]
     reached = {r.target: words.when_reached(r) for r in row.reached}
     cells += [escaped(reached.get(goal, words.DASH)) for goal in goals]
-    traffic = words.DASH if row.group.bound else words.size(row.bytes.mean)
+    traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
     return [*cells, escaped(traffic), escaped(words.amount(row.sample_steps.mean))]
 
 

@@ -50,7 +50,7 @@ def table(rows: tuple[Row, ...]) -> Table:
             gain = apart.mean if apart else None
             cells.append(words.DASH if gain is None else words.signed(gain, 2))
             cells.append(words.p_text(apart.p) if apart else words.DASH)
-        traffic = words.DASH if row.group.bound else words.size(row.bytes.mean)
+        traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
         cells += [traffic, words.duration(row.wall_s.mean)]
         shown.add_row(*cells)
     return shown
@@ -58,7 +58,7 @@ def table(rows: tuple[Row, ...]) -> Table:
 
 def _tag(row: Row) -> str:
     if row.group.bound:
-        return "\n[dim]upper bound[/]"
+        return f"\n[dim]{row.group.bound} bound[/]"
     if not row.group.complete:
         return "\n[yellow]unfinished[/]"
     return "\n[dim]baseline[/]" if row.is_baseline else ""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from unskew.guessing import no_better, verdict
 from unskew.report.results.groups import Problem
 from unskew.report.results.leaderboard import Reached, Row
 from unskew.report.results.statistics import Estimate
+from unskew.report.results.staying import gaining, lower_bound, range_of
 
 DASH = "–"
 SURE = 0.05
@@ -36,8 +39,16 @@ def headline(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     else:
         title = f"{label} is best in {times} of {len(found)} settings"
     names = short_names([problem for problem, _ in found])
+    void = [leader for _, leader in leaders if _guesses(leader)]
+    if len(void) == len(leaders):
+        title = f"No method is better than always answering the most frequent class in {len(found)} settings"
+    elif void:
+        title += (
+            f"; in {len(void)} of {len(found)} it is no better than always answering the most frequent class"
+        )
     told = [
         f"{name}: {leader.group.label} at {percent(leader.final)}"
+        + (f", {verdict(known)}" if (known := _guesses(leader)) else "")
         for name, (_, leader) in zip(names, leaders, strict=True)
     ]
     if len(told) > 6:
@@ -71,12 +82,73 @@ def contenders(rows: Sequence[Row]) -> list[Row]:
     return [row for row in methods if row.group.complete] or methods
 
 
+def _bounds(rows: Sequence[Row], first: Row) -> str:
+    """What all data in one place reaches, and what clients reach that stay on their own."""
+    said = ""
+    upper = next((row for row in rows if row.group.bound == "upper" and row is not first), None)
+    if upper:
+        said += f" The upper bound, {upper.group.label}, reaches {percent(upper.final)}."
+    alone = lower_bound(rows)
+    if alone is None:
+        return said
+    low, high = range_of(alone)
+    between = f", between {low:.1%} and {high:.1%}" if high > low else ""
+    if alone is first:
+        return f"{said} Each client trains for itself{between.replace(', between', ': they reach between')}."
+    said += f" The lower bound, {alone.group.label}: a client on its own reaches {percent(alone.final)} on average"
+    said += between
+    better, of = gaining(alone, first)
+    return f"{said}; {better} of {of} do better with {first.group.label}." if of else f"{said}."
+
+
 def _of_problem(rows: Sequence[Row]) -> Headline:
+    """What one problem's leaderboard says; what makes the rest void comes first."""
+    said, first = _of_methods(rows), contenders(rows)[0]
+    alone = lower_bound(rows)
+    if alone is not None and alone is not first and alone.final.mean >= first.final.mean:
+        joining = (
+            f"Joining does not pay here: a client on its own reaches {alone.final.mean:.1%} on average, "
+        )
+        said = Headline(f"{joining}{first.group.label} {first.final.mean:.1%}", f"{said.title}. {said.lead}")
+    if known := _guesses(first):
+        said = Headline(f"{_who(first, rows)} {verdict(known)}", f"{said.title}. {said.lead}")
+    else:
+        failing = [row.group.label for row in rows if row is not first and _guesses(row)]
+        if failing:
+            known = _known(first) or {}
+            said = Headline(said.title, f"{said.lead} {_upper(verdict(known))}: {', '.join(failing)}.")
+    return said
+
+
+def _who(first: Row, rows: Sequence[Row]) -> str:
+    methods = contenders(rows)
+    return (
+        f"{first.group.label} is"
+        if len(methods) == 1
+        else f"All methods, the best of them {first.group.label}, are"
+    )
+
+
+def _upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _known(row: Row) -> Mapping[str, Any] | None:
+    """The test set's most frequent class, where its runs know it."""
+    return row.group.counted[0].data.get("most_frequent")
+
+
+def _guesses(row: Row) -> Mapping[str, Any] | None:
+    """That class, where the row does no better than always answering it."""
+    known = _known(row)
+    return known if no_better(row.final.mean, known) else None
+
+
+def _of_methods(rows: Sequence[Row]) -> Headline:
     running = contenders(rows)
     first = running[0]
     so_far = "" if first.group.complete else " so far"
-    bound = next((row for row in rows if row.group.bound and row is not first), None)
-    above = f" The upper bound, {bound.group.label}, reaches {percent(bound.final)}." if bound else ""
+    above = _bounds(rows, first)
     if len(running) == 1:
         return Headline(
             f"{first.group.label} reaches {first.final.mean:.1%} global test accuracy{so_far}",

@@ -1,0 +1,125 @@
+"""How models that clients keep are judged: each on the same global test set, then their mean and their spread.
+
+A round changes the models of its cohort alone, so only these are judged anew; what was found of the others is in the
+state. The cost of a round is that of its cohort, however many clients there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.data.dataset import Array
+from unskew.engines.engine import Job, client_means
+from unskew.state import State
+from unskew.store import OWN_MODEL
+from unskew.types import Ids, Tree
+
+LISTED = 10_000
+"""Clients up to which a result lists the accuracy of each."""
+
+
+def now_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
+    """What is known of clients' models once these have trained on."""
+    stale = found["stale"].clone() if found else torch.zeros(everyone, dtype=torch.bool)
+    stale[torch.from_numpy(clients)] = True
+    return found | {"stale": stale}
+
+
+def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]:
+    """A round's line on the clients' own models; ``state`` takes what was found of those that had trained on.
+
+    The accuracy is the plain mean over the clients that have trained: a small client that stays alone is as alone as
+    a large one. With ``clients`` also that of each model on its owner's own data.
+    """
+    known = state.server.get(OWN_MODEL, {})
+    dataset, everyone = job.federation.dataset, job.federation.clients
+    table = {
+        "right": torch.zeros(everyone, dataset.classes, dtype=torch.int32),
+        "loss": torch.zeros(everyone, dtype=torch.float64),
+        "own": torch.zeros(everyone, dtype=torch.float64),
+        "stale": torch.zeros(everyone, dtype=torch.bool),
+    } | known
+    table = {name: value.cpu().clone() for name, value in table.items()}
+    for client in np.flatnonzero(table["stale"].numpy()).tolist():
+        right, loss, own = _one(job, state, client, clients)
+        table["right"][client], table["loss"][client], table["own"][client] = right, loss, own
+    table["stale"][:] = False
+    state.server[OWN_MODEL] = table
+    who = _trained(job, state)
+    if not len(who):
+        from unskew.judge import evaluation
+
+        return evaluation(job, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
+    count = np.bincount(dataset.y_test, minlength=dataset.classes)
+    hits = table["right"].numpy()[who].astype(np.float64)
+    mean_loss = float(table["loss"].numpy()[who].mean())
+    found: dict[str, Any] = {
+        "global_test_accuracy": float((hits.sum(1) / count.sum()).mean()),
+        "global_test_loss": mean_loss if np.isfinite(mean_loss) else None,
+        "per_class_accuracy": [float(r / n) if n else None for r, n in zip(hits.mean(0), count, strict=True)],
+        "own_models": spread(hits.sum(1) / count.sum()) | {"of": everyone},
+    }
+    if clients:
+        found["mean_client_accuracy"] = float(table["own"].numpy()[who].mean())
+        found["worst_client_accuracy"] = float(table["own"].numpy()[who].min())
+    return found
+
+
+def _one(job: Job, state: State, client: int, own: bool) -> tuple[torch.Tensor, float, float]:
+    """One client's model: right answers by class and mean loss on the test set, and accuracy on its own data."""
+    dataset = job.federation.dataset
+    kept = state.clients.get(OWN_MODEL, client, {})
+    model = {k: v.to(job.device) for k, v in kept.items()}
+    guess, loss = job.engine.evaluate(job, model, dataset)
+    hits = guess.numpy() == dataset.y_test
+    right = np.bincount(dataset.y_test, weights=hits, minlength=dataset.classes).astype(np.int32)
+    at_home = 0.0
+    if own:
+        held = (job.dealt or job.federation).samples(client)
+        at_home = float(client_means(job, model, dataset, [held])["accuracy"][0])
+    return torch.from_numpy(right), float(loss.double().mean()), at_home
+
+
+def _trained(job: Job, state: State) -> Ids:
+    """Who has a model of its own, trained on some sample."""
+    kept = np.array(sorted(state.clients.rows.get(OWN_MODEL, {})), np.int64)
+    return kept[job.federation.sizes[kept] > 0]
+
+
+def spread(accuracies: Array) -> dict[str, Any]:
+    """How accuracies are spread over clients."""
+    low, quarter, median, three_quarters, high = np.percentile(accuracies, [0, 25, 50, 75, 100]).tolist()
+    return {
+        "clients": len(accuracies),
+        "mean": float(accuracies.mean()),
+        "sd": float(accuracies.std(ddof=1)) if len(accuracies) > 1 else 0.0,
+        "min": low,
+        "p25": quarter,
+        "median": median,
+        "p75": three_quarters,
+        "max": high,
+    }
+
+
+def client_by_client(job: Job, state: State) -> dict[str, Any]:
+    """For the result: the spread, and the accuracy of every client's model by its name where they can be listed."""
+    who = _trained(job, state)
+    if not len(who):
+        return {"clients": 0, "of": job.federation.clients}
+    right = state.server[OWN_MODEL]["right"].numpy()[who].sum(1)
+    accuracies = right / len(job.federation.dataset.y_test)
+    told = spread(accuracies) | {"of": job.federation.clients}
+    if len(who) <= LISTED:
+        named = zip(map(job.federation.name_of, who.tolist()), accuracies.tolist(), strict=True)
+        told["each"] = [{"client": name, "accuracy": round(value, 6)} for name, value in named]
+    return told
+
+
+def own_models(state: State) -> Iterator[tuple[int, Tree]]:
+    """Every client's own model, one after the other."""
+    for client in sorted(state.clients.rows.get(OWN_MODEL, {})):
+        yield client, state.clients.get(OWN_MODEL, client, {})

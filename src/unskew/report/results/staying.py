@@ -1,0 +1,40 @@
+"""What clients get that stay on their own (local_only), read off a leaderboard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unskew.report.results.gather import ACCURACY, Record
+from unskew.report.results.leaderboard import Row
+
+
+def lower_bound(rows: Sequence[Row]) -> Row | None:
+    """The row of the clients on their own, where there is one."""
+    return next((row for row in rows if row.group.bound == "lower"), None)
+
+
+def range_of(row: Row) -> tuple[float, float]:
+    """The accuracy of the worst and of the best client on its own, over all seeds."""
+    found = [run.final.get("own_models") or {} for run in row.group.counted]
+    known = [(f["min"], f["max"]) for f in found if f.get("clients")]
+    if not known:
+        return row.final.mean, row.final.mean
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def gaining(alone: Row, joined: Row) -> tuple[int, int]:
+    """How many clients do better with the method than on their own, of how many, over the seeds that both have."""
+    ends = {run.spec.seed: float(run.final[ACCURACY]) for run in joined.group.counted}
+    pairs = [
+        (one["accuracy"], ends[run.spec.seed])
+        for run in alone.group.counted
+        if run.spec.seed in ends
+        for one in each_client(run)
+    ]
+    return sum(own < together for own, together in pairs), len(pairs)
+
+
+def each_client(run: Record) -> list[dict[str, Any]]:
+    """Every client's name and the accuracy of its own model, where the result lists them."""
+    return list((run.result.get("own_models") or {}).get("each") or [])
