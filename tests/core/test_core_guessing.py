@@ -25,7 +25,7 @@ def patients(signal: float) -> Any:
 
 def test_the_verdict_stands_before_the_numbers() -> None:
     """Noise of which 90% is healthy: always 'healthy' is all that there is to learn."""
-    ended = run(data=patients(0.0), lr=0.01, **SETTINGS)
+    ended = run(dataset=patients(0.0), lr=0.01, **SETTINGS)
     result = ended.result
     assert list(result)[:2] == ["status", "verdict"]
     assert result["verdict"] == (
@@ -36,7 +36,7 @@ def test_the_verdict_stands_before_the_numbers() -> None:
 
 
 def test_a_model_that_has_learnt_is_not_accused() -> None:
-    result = run(data=patients(4.0), lr=0.3, epochs=20, **SETTINGS).result
+    result = run(dataset=patients(4.0), lr=0.3, epochs=20, **SETTINGS).result
     assert result["final"]["accuracy"] > 0.9
     assert result["no_better_than_most_frequent"] is False
     assert "verdict" not in result

@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def local_run(**settings: Any) -> unskew.Run:
-    return run(data=tiny(), method="local_only", progress=False, **(SETTINGS | settings))
+    return run(dataset=tiny(), method="local_only", progress=False, **(SETTINGS | settings))
 
 
 def test_a_client_alone_trains_as_a_federation_of_one() -> None:
@@ -115,8 +115,8 @@ def test_it_resumes_to_the_same_bits(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(data=tiny(), method="local_only", progress=Stop(), out=tmp_path / "cut", **SETTINGS)
-    ended = resume(tmp_path / "cut", data=tiny(), progress=False)
+        run(dataset=tiny(), method="local_only", progress=Stop(), out=tmp_path / "cut", **SETTINGS)
+    ended = resume(tmp_path / "cut", dataset=tiny(), progress=False)
     for key in ("model_sha256", "own_models", "final", "best"):
         assert ended.result[key] == whole.result[key]
     assert apart(models(whole.state), models(ended.state)) == 0
@@ -154,7 +154,7 @@ def test_there_is_no_global_model_to_hand_out_or_to_attack(tmp_path: Path) -> No
     with pytest.raises(InputError, match="makes no global model: every client keeps its own"):
         _ = ended.model
     with pytest.raises(InputError, match="nothing leaves a client"):
-        attack(tmp_path / "run", data=tiny())
+        attack(tmp_path / "run", dataset=tiny())
     with pytest.raises(InputError, match="keep keeps global models"):
         local_run(keep=(1,))
     with pytest.raises(InputError, match="gamma looks at the global model"):
