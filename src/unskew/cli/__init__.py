@@ -30,7 +30,6 @@ app = typer.Typer(
     name="unskew",
     help="Federated learning that works when clients' data is skewed and scarce.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -10,10 +10,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from unskew.cli import app
+from unskew.cli import app, completion
 from unskew.cli.options import DataFolder, Json
 
-Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them: tell all about it.")]
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="One of them: tell all about it.", autocompletion=completion.datasets
+    ),
+]
 
 
 @app.command()

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from unskew.cli import app, options
+from unskew.cli import app, completion, options
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def diagnose(
             "--partition",
             metavar="P",
             help='Split it so first, e.g. "dirichlet(0.1)", or as in a saved partition (.npz).',
+            autocompletion=completion.partitions,
         ),
     ] = None,
     by: Annotated[

@@ -10,13 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from unskew.cli import app
+from unskew.cli import app, completion
 from unskew.cli.options import Json
 
 
 @app.command()
 def methods(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One part or preset, in full.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="One part or preset, in full.", autocompletion=completion.methods
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """List the parts and presets a method is made of; with a NAME: paper, parameters, what it discloses."""

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from unskew.cli import app
+from unskew.cli import app, completion
 from unskew.cli.options import Json
 
 Name = Annotated[
@@ -20,6 +20,7 @@ Name = Annotated[
     typer.Argument(
         metavar="[NAME]",
         help="A model, as in mlp or 'mlp(hidden=[100])', or your own as package.module:Class: its layers.",
+        autocompletion=completion.models,
     ),
 ]
 Shape = Annotated[

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unskew.cli import completion
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
 Data = Annotated[
     str | None,
-    typer.Argument(metavar="DATASET", help="A data set by name (see 'unskew datasets') or a file or folder."),
+    typer.Argument(
+        metavar="DATASET",
+        help="A data set by name (see 'unskew datasets') or a file or folder.",
+        autocompletion=completion.datasets,
+    ),
 ]
 Clients = Annotated[int | None, typer.Option("--clients", help="How many clients to split the data over.")]
 Seed = Annotated[int, typer.Option("--seed", help="Fixes the split, on any machine.")]

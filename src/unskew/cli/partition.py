@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unskew.cli import app, options
+from unskew.cli import app, completion, options
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def partition(
         typer.Argument(
             metavar="P",
             help='How to split it, e.g. "dirichlet(0.1)", or a saved partition (.npz).',
+            autocompletion=completion.partitions,
             show_default=False,
         ),
     ] = None,

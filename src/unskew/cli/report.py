@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from unskew.cli import app, options
+from unskew.cli import app, completion, options
 
 
 @app.command()
@@ -25,7 +25,12 @@ def report(
     ] = None,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", metavar="METHOD", help="What others are compared with; default: fedavg."),
+        typer.Option(
+            "--baseline",
+            metavar="METHOD",
+            help="What others are compared with; default: fedavg.",
+            autocompletion=completion.methods,
+        ),
     ] = None,
     format: Annotated[
         str | None,
@@ -33,6 +38,7 @@ def report(
             "--format",
             metavar="html|png|svg|pdf|csv|latex",
             help="The page, the figure or the table; default: by the file's ending.",
+            autocompletion=completion.one_of("html", "png", "svg", "pdf", "csv", "latex"),
         ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="A title of your own for the page.")] = None,

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from unskew.cli import completion
 from unskew.expression import convert
 from unskew.spec import HINTS, Spec, read_toml
 
@@ -25,6 +26,15 @@ PANELS = {
     "seed": "How it runs",
 }
 """The headings of a help text, each with the field that it begins with."""
+
+
+WORDS = {
+    "measure": ("divergence", "gamma", "correlation"),
+    "decay": ("constant", "exponential", "linear", "step"),
+    "network": ("wireless",),
+    "device": ("auto", "cpu", "cuda"),
+}
+"""What other settings may begin with, for completion."""
 
 
 def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,9 +67,22 @@ def _flag(field: dataclasses.Field[Any], panel: str) -> inspect.Parameter:
     kind: Any = bool | None if hint is bool else list[str] | None if many else str | None
     flag = f"{name}/--no-{name[2:]}" if hint is bool else name
     metavar = None if hint is bool else _metavar(hint)
-    option = typer.Option(flag, help=shown, show_default=False, metavar=metavar, rich_help_panel=panel)
+    option = typer.Option(
+        flag,
+        help=shown,
+        show_default=False,
+        metavar=metavar,
+        rich_help_panel=panel,
+        autocompletion=_completion(field.name, hint),
+    )
     annotation = typing.Annotated[kind, option]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _completion(name: str, hint: Any) -> Callable[[str], Any] | None:
+    """What a shell offers for a setting: names, or the words that it may be."""
+    words = typing.get_args(hint) if typing.get_origin(hint) is typing.Literal else WORDS.get(name, ())
+    return completion.SETTINGS.get(name) or (completion.one_of(*words) if words else None)
 
 
 def _metavar(hint: Any) -> str:
