@@ -180,6 +180,14 @@ class Schedule(Part):
         True  # whether models reach the server; if not, clients keep theirs, and each is judged
     )
 
+    @property
+    def last_differs(self) -> bool:
+        """Whether a run's last round is played unlike the others (``play.last``).
+
+        A run that is made longer afterwards then plays that round again. One that never looks may say False.
+        """
+        return True
+
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         """The next global model, and what the schedule remembers (models in flight, for instance)."""
         raise TypeError(f"{self.name} does not say how models travel: define round()")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 
 from unskew import notices
+from unskew.changes import changed, common_rounds, on_its_device, record
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Job
@@ -31,7 +32,7 @@ from unskew.net import Net
 from unskew.progress import Progress, progress_for
 from unskew.renamed import accepts_old_names
 from unskew.round import play_round
-from unskew.settings import Settings
+from unskew.settings import Renewed, Settings
 from unskew.setup import Setup, auto_model, prepare
 from unskew.spec import Spec
 from unskew.state import State, forget_after, load_state, save_state
@@ -208,11 +209,20 @@ def resume(
     path: str | Path,
     *,
     dataset: Data | None = None,
-    model: torch.nn.Module | None = None,
+    model: str | torch.nn.Module | None = None,
     progress: bool | Progress = True,
+    **given: Unpack[Renewed],
 ) -> Run:
-    """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is."""
-    folder, spec, about = read_folder(_path(path, "the run to resume"))
+    """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is.
+
+    ``rounds`` makes a run longer, also one that is done; the other settings cannot change a number. They are kept in
+    the run's folder. ``dataset`` is what was given in Python, or where its file lies now.
+    """
+    folder, began, about = read_folder(_path(path, "the run to resume"))
+    place = Path(path)
+    settings: dict[str, Any] = {**given}
+    if isinstance(model, str):
+        settings["model"], model = model, None
     if about.get("given") and dataset is None:
         raise InputError(
             f"{path} was run on data given in Python; resume it there: unskew.resume({str(path)!r}, dataset=...)"
@@ -221,42 +231,54 @@ def resume(
         raise InputError(f"{path} was run with a model given in Python; resume it there with model=...")
     data = None
     if isinstance(dataset, (str, Path)):
-        if spec.partition == "given":
+        if began.partition == "given":
             raise InputError(
                 f"{path} was run on a Federation given in Python; give it as dataset=..., not {dataset}"
             )
-        source = replace(spec, dataset=str(dataset))
-    else:
-        source, data = spec, None if dataset is None else _named(dataset, {})
+        if not about.get("given"):
+            settings["dataset"] = str(dataset)
+    elif dataset is not None:
+        data = _named(dataset, {})
+    spec = changed(place, began, settings, len(folder.lines))
+    common_rounds(place, began, spec, len(folder.lines))  # refused before anything is loaded
+    over = folder.is_done and spec.rounds == began.rounds
+    if not over:
+        on_its_device(place, spec, about.get("device"))
 
-    def prepared() -> tuple[Setup, State]:
+    def prepared(source: Spec) -> tuple[Setup, State]:
+        if about.get("given") and data is None:  # what was given in Python is in a file now
+            source = replace(source, dataset=str(dataset))
         setup = prepare(source, data, model)
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
-        found = load_state(Path(path) / "state", len(folder.lines), setup.state.params)
+        known = common_rounds(place, began, spec, len(folder.lines))
+        found = load_state(place / "state", known, setup.state.params)
         if model is not None:
-            _refuse_other_model(Path(path), about, _fingerprints(setup), found is None)
+            _refuse_other_model(place, about, _fingerprints(setup), found is None)
         setup.about |= about  # what runs of earlier versions lack is known from the data
         return setup, (found or setup.state).to(setup.job.device)
 
     with single_threaded():
-        if folder.is_done:  # nothing is written where nothing is left to do
-            setup, state = prepared()
-            if state.round >= spec.rounds and setup.is_partition(Path(path) / "partition.npz"):
+        if over:  # nothing is written where nothing is left to do
+            setup, state = prepared(spec)
+            whole = state.round >= spec.rounds and setup.is_partition(place / "partition.npz")
+            if whole and spec.target == began.target:
                 return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
         with folder.locked(), folder.told():
             folder.check_kinds()
             folder.read()  # again, now that nobody else writes it
-            setup, state = prepared()
+            setup, state = prepared(on_its_device(place, spec, about.get("device")))
             if folder.damage:
                 warnings.warn(
                     f"in {path} {folder.damage}; it goes on after round {state.round}", stacklevel=2
                 )
             folder.rewind(state.round)
-            forget_after(Path(path) / "state", state.round)
+            forget_after(place / "state", state.round)
             folder.save({"status": "running"})
-            if not setup.is_partition(Path(path) / "partition.npz"):  # damaged, or killed in its first moment
-                setup.save_partition(Path(path) / "partition.npz")
+            record(place, began, spec, state.round)  # not before: nothing may be left of the old plan alone
+            folder.rounds = spec.rounds
+            if not setup.is_partition(place / "partition.npz"):  # damaged, or killed in its first moment
+                setup.save_partition(place / "partition.npz")
             return _rounds(spec, setup, folder, state, progress)
 
 

@@ -63,3 +63,16 @@ class AllSettings(Settings, total=False):
     dataset: str
     method: str
     model: str
+
+
+class Renewed(TypedDict, total=False):
+    """What a resume may be given anew, beside ``dataset``: how many rounds, and what cannot change a number."""
+
+    rounds: int
+    workers: int | None
+    device: str
+    checkpoint: float
+    data_folder: str | None
+    partition: str
+    target: tuple[float, ...] | list[float]
+    keep: tuple[int, ...] | list[int]

@@ -182,6 +182,7 @@ def prepare(
         "given": data is not None,
         "own_model": model is not None,
         "most_frequent": most_frequent(dataset),
+        "device": device.type,
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
     }
     return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)

@@ -195,6 +195,12 @@ def anchored(text: Any) -> Any:
     return str(Path(path).resolve()) + options
 
 
+MOVED = ("dataset", "partition")
+"""Files that may lie elsewhere when a run is resumed: what is in them is compared with what it began with."""
+
+FREE = ("rounds", "workers", "device", "checkpoint", "data_folder", *MOVED, "target", "keep")
+"""Settings that a resume may be given anew (``unskew.changes``)."""
+
 PRECISIONS = {"float32": "fp32", "float64": "fp64"}
 """Other names for a precision."""
 

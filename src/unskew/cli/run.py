@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 
 from unskew.cli import app
 from unskew.cli.options import Json
-from unskew.cli.settings import effective, with_settings
+from unskew.cli.settings import effective, with_settings, written
 
 if TYPE_CHECKING:
     from unskew.run import Run
@@ -58,16 +59,37 @@ def run(
         show(start(spec, out=folder, progress=not as_json), as_json)
 
 
+RENEWED = {
+    "rounds": "How many rounds it is to have in all: to the bits of a run planned so.",
+    "workers": "Worker processes on a CPU.",
+    "device": "Another device of the kind it began on: cuda:1 for cuda.",
+    "checkpoint": "Seconds between checkpoints; 0 writes one every round.",
+    "data_folder": "Where data sets lie now.",
+    "dataset": "Where its own data lies now.",
+    "partition": "Where its saved partition lies now.",
+    "target": "Accuracies whose first round is reported.",
+    "keep": "Rounds to come whose model stays in the folder.",
+}
+"""What a resume may change, in its own words."""
+
+
 @app.command()
+@partial(with_settings, shown=RENEWED)
 def resume(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run that was stopped.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="The folder of a run that was stopped, or is to be longer.")
+    ],
     as_json: Json = False,
+    **settings: Any,
 ) -> None:
-    """Go on with a run that was stopped; the numbers are those of a run never stopped."""
+    """Go on with a run that was stopped; the numbers are those of a run never stopped.
+
+    --rounds makes a run longer, also one that is done. What else may change cannot change a number.
+    """
     from unskew.run import resume as go_on
 
     with hint_when_interrupted(folder):
-        show(go_on(folder, progress=not as_json), as_json)
+        show(go_on(folder, progress=not as_json, **written(settings)), as_json)
 
 
 @contextlib.contextmanager

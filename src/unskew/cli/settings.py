@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,11 @@ WORDS = {
 """What other settings may begin with, for completion."""
 
 
-def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command that takes ``**settings`` one option a field of Spec."""
+def with_settings(command: Callable[..., Any], shown: Mapping[str, str] | None = None) -> Callable[..., Any]:
+    """Give a command that takes ``**settings`` one option a field of Spec; ``shown`` names those of the help text.
+
+    A command that shows some takes the others too, since it can say why it refuses them.
+    """
     own = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
     hints = typing.get_type_hints(command, include_extras=True)
     own = [p.replace(annotation=hints[p.name], kind=p.KEYWORD_ONLY) for p in own]
@@ -46,7 +49,7 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     for field in dataclasses.fields(Spec):
         panel = PANELS.get(field.name, panel)
         if field.name not in hints:
-            flags.append(_flag(field, panel))
+            flags.append(_flag(field, panel, shown))
 
     def wrapped(**given: Any) -> Any:
         return command(**given)
@@ -58,11 +61,14 @@ def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _flag(field: dataclasses.Field[Any], panel: str) -> inspect.Parameter:
+def _flag(field: dataclasses.Field[Any], panel: str, some: Mapping[str, str] | None) -> inspect.Parameter:
     name = "--" + field.name.replace("_", "-")
     hint = HINTS[field.name]
     default = "" if field.default in (None, ()) else f" [default: {field.default}]"
     shown = field.metadata["help"] + default.replace("[", r"\[")
+    hidden = some is not None and field.name not in some
+    if some is not None:
+        shown, panel = some.get(field.name, ""), "What may change"
     many = typing.get_origin(hint) is tuple
     kind: Any = bool | None if hint is bool else list[str] | None if many else str | None
     flag = f"{name}/--no-{name[2:]}" if hint is bool else name
@@ -74,6 +80,7 @@ def _flag(field: dataclasses.Field[Any], panel: str) -> inspect.Parameter:
         metavar=metavar,
         rich_help_panel=panel,
         autocompletion=_completion(field.name, hint),
+        hidden=hidden,
     )
     annotation = typing.Annotated[kind, option]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
@@ -95,14 +102,17 @@ def _metavar(hint: Any) -> str:
 def effective(experiment: Path | None, given: dict[str, Any]) -> tuple[Spec, dict[str, Any]]:
     """The spec of a file with every given flag laid over it, and the file's sweep table."""
     values, sweep = read_toml(experiment) if experiment is not None else ({}, {})
-    for name, value in given.items():
-        if value is not None and value != []:
-            values[name] = _read(name, value)
+    values |= written(given)
     if "steps" in given and given["steps"] is not None and given.get("epochs") is None:
         values.pop("epochs", None)  # a flag for the one budget overrules the file's other
     if given.get("epochs") is not None and given.get("steps") is None:
         values.pop("steps", None)
     return Spec.of(values), sweep
+
+
+def written(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings whose flags were written, as values."""
+    return {name: _read(name, value) for name, value in given.items() if value is not None and value != []}
 
 
 def _read(name: str, value: Any) -> Any:

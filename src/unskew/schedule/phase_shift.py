@@ -52,6 +52,10 @@ class PhaseShift(Schedule):
         if self.n < 1:
             raise InputError(f"phase_shift needs at least 1 phase, not {self.n}")
 
+    @property
+    def last_differs(self) -> bool:
+        return self.n > 1  # who is still out uploads then
+
     def check(self, federation: Federation, cohort: int) -> None:
         if self.n > federation.clients:
             raise InputError(

@@ -16,6 +16,10 @@ class Plain(Schedule):
     name: ClassVar[str] = "plain"
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
 
+    @property
+    def last_differs(self) -> bool:
+        return False
+
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         cohort = play.select()
         update = play.train(Leg(cohort.clients, params, settings=cohort.settings, summable=True))

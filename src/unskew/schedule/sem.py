@@ -49,6 +49,10 @@ class SEM(Schedule):
     hops: int = 2
     via: Literal["peer", "relay", "others"] = "peer"
 
+    @property
+    def last_differs(self) -> bool:
+        return False
+
     def __post_init__(self) -> None:
         if self.hops < 1:
             raise InputError(f"hops of sem must be at least 1, not {self.hops}")

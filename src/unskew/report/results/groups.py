@@ -16,8 +16,10 @@ from unskew.errors import InputError, unknown
 from unskew.report.results.gather import Record
 from unskew.spec import Spec
 
-WATCHING = frozenset({"seed", "checkpoint", "data_folder", "target", "measure", "keep", "evaluate_clients"})
-"""Settings that do not change the model: the seed makes another sample of it, the others only look or save."""
+WATCHING = frozenset(
+    {"seed", "checkpoint", "data_folder", "workers", "target", "measure", "keep", "evaluate_clients"}
+)
+"""Settings that do not change the model: the seed makes another sample of it, the others only look, save or hurry."""
 
 DATA = (
     *("dataset", "label", "client", "partition", "clients", "fraction", "samples_per_client"),
@@ -154,6 +156,7 @@ def repeats(group: Group) -> Iterable[tuple[Record, Record]]:
 def _settings(record: Record) -> dict[str, Any]:
     chosen = {k: v for k, v in record.spec.as_dict().items() if k not in WATCHING}
     chosen["clients"] = record.data.get("clients", chosen["clients"])  # so that a default equals its value
+    chosen["device"] = record.data.get("device", chosen["device"])  # which GPU it was says nothing
     if record.data.get("given"):
         chosen["dataset"] = record.data.get("name", chosen["dataset"])
     return chosen
