@@ -1,12 +1,15 @@
 """Accuracy over rounds of some runs, for a method's page: ``python docs/curves.py NAME RUNS [WINDOW]``.
 
-RUNS is a folder of run folders, as ``unskew sweep`` leaves them. A line is a run; its colour says the method. With
-a WINDOW, lines are running means over that many evaluations, and what was measured lies pale behind them.
+RUNS is a folder of run folders, as ``unskew sweep`` leaves them, or a file of results from ``docs/book/results``. A
+line is a run; its colour says the method. With a WINDOW, lines are running means over that many evaluations, and what
+was measured lies pale behind them.
 """
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +23,36 @@ from unskew.report.theme import BLUE, GREEN, MUTED, ORANGE, PINK, RED
 IMAGES = Path(__file__).parent / "img"
 
 
+def curves(runs: Path) -> Iterator[tuple[str, int, list[int], list[float]]]:
+    """Method, seed, judged rounds and their accuracies, one run after the other."""
+    if runs.suffix == ".jsonl":
+        for line in runs.read_text().splitlines():
+            cell = json.loads(line)
+            accuracies = cell["accuracy"]
+            rounds = [cell["judged_every"] * (at + 1) for at in range(len(accuracies))]
+            yield cell["method"], cell["seed"], rounds, accuracies
+        return
+    for record in gather([runs]):
+        yield (
+            record.spec.method,
+            record.spec.seed,
+            [line["round"] for line in record.judged],
+            [line[ACCURACY] for line in record.judged],
+        )
+
+
 def main(name: str, runs: str, window: int = 1) -> None:
     rows: list[dict[str, Any]] = []
-    for record in gather([Path(runs)]):
-        values = [line[ACCURACY] for line in record.judged]
-        for at, line in enumerate(record.judged):
+    for method, seed, rounds, values in curves(Path(runs)):
+        for at, (number, value) in enumerate(zip(rounds, values, strict=True)):
             around = values[max(0, at - window // 2) : at + window // 2 + 1]
             rows.append(
                 {
-                    "round": line["round"],
-                    "measured": line[ACCURACY],
+                    "round": number,
+                    "measured": value,
                     "mean": float(np.mean(around)),
-                    "method": record.spec.method,
-                    "seed": record.spec.seed,
+                    "method": method,
+                    "seed": seed,
                 }
             )
     methods = sorted(
