@@ -92,6 +92,6 @@ class Ask:
     def _pool(self) -> Pool:
         """The samples where they are: only what a question looks at is moved to the model's device."""
         data = self.federation.dataset
-        shape = (-1, *[1] * (data.x.ndim - 2))
-        scale = [torch.as_tensor(v).to(self.job.dtype).reshape(shape) for v in (data.mean, data.std)]
-        return Pool(tensor_of(data.x), tensor_of(data.y), *scale)
+        return Pool(
+            tensor_of(data.x), tensor_of(data.y), *data.scale_like(torch.empty(0, dtype=self.job.dtype))
+        )

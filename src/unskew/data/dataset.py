@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from unskew.errors import InputError
 
 Array = npt.NDArray[Any]
 Kind = Literal["image", "series", "spectrogram", "vector"]
+Numbers = TypeVar("Numbers")
+"""A numpy array or a torch tensor: what goes in comes out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,25 @@ class Dataset:
     def bits(self) -> int:
         """What one sample takes to send, its label too: 784 x 8 + 4 for MNIST (DACA, section IV-A)."""
         return int(np.prod(self.shape)) * self.x.dtype.itemsize * 8 + max(1, (self.classes - 1).bit_length())
+
+    def normalise(self, x: Numbers) -> Numbers:
+        """Samples, or means of some, as a model sees them: (x - mean) / std, channel by channel."""
+        mean, std = self.scale_like(x)
+        return (x - mean) / std  # type: ignore[no-any-return]
+
+    def restore(self, normalised: Numbers) -> Numbers:
+        """The way back: in the units of ``x`` again."""
+        mean, std = self.scale_like(normalised)
+        return normalised * std + mean  # type: ignore[no-any-return]
+
+    def scale_like(self, x: Any) -> tuple[Any, Any]:
+        """``mean`` and ``std`` in the type and on the device of ``x``, one value a channel, ready to be broadcast."""
+        shape = (-1, *[1] * (len(self.shape) - 1))
+        if isinstance(x, np.ndarray):
+            return tuple(np.asarray(v, x.dtype).reshape(shape) for v in (self.mean, self.std))  # type: ignore[return-value]
+        import torch  # what is no array is a tensor, so torch is there already
+
+        return tuple(torch.tensor(v).to(x).reshape(shape) for v in (self.mean, self.std))  # type: ignore[return-value]
 
     def __len__(self) -> int:
         return len(self.y)

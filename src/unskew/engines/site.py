@@ -43,8 +43,7 @@ class Site:
 
     def __post_init__(self) -> None:
         data = self.dataset
-        shape = (-1, *[1] * (data.x.ndim - 2))
-        scale = [torch.as_tensor(v).to(self.device, self.dtype).reshape(shape) for v in (data.mean, data.std)]
+        scale = data.scale_like(torch.empty(0, dtype=self.dtype, device=self.device))
 
         def samples(x: Array) -> Tensor:
             held = tensor_of(x).to(self.device)

@@ -145,13 +145,10 @@ class FedBR(Objective):
         able = np.flatnonzero(federation.sizes >= self.group)
         if self.collect is not None:
             able = rng.choice(able, min(self.collect, len(able)), replace=False)
-        scale = [
-            np.asarray(v, np.float64).reshape(-1, *[1] * (data.x.ndim - 2)) for v in (data.mean, data.std)
-        ]
         means, senders = [], []
         for sender in rng.choice(able, self.pseudo):
             places = rng.choice(federation.samples(int(sender)), self.group, replace=False)
-            means.append((data.x[places].astype(np.float64).mean(0) - scale[0]) / scale[1])
+            means.append(data.normalise(data.x[places].astype(np.float64).mean(0)))
             senders.append(int(sender))
         x = torch.from_numpy(np.stack(means)).to(net.initial[net.trainable[0]])
         return {"x": x, "owner": torch.tensor(senders, dtype=torch.int64)}

@@ -89,14 +89,12 @@ class FedMix(Objective):
         if not self.active:
             return {}
         like, data = net.initial[net.trainable[0]], federation.dataset
-        shape = (-1, *[1] * (data.x.ndim - 2))
-        shift, scale = (np.asarray(v, np.float64).reshape(shape) for v in (data.mean, data.std))
         answers: list[Tree] = []
         for client in range(federation.clients):
             places = generator(seed, "fedmix", "groups", client).permutation(federation.samples(client))
             size = self.group or max(2, len(places))
             groups = places[: len(places) // size * size].reshape(-1, size)
-            means = [(data.x[g].astype(np.float64).mean(0) - shift) / scale for g in groups]
+            means = [data.normalise(data.x[g].astype(np.float64).mean(0)) for g in groups]
             shares = [np.bincount(data.y[g], minlength=data.classes) / size for g in groups]
             answers.append(
                 {"rows": torch.from_numpy(np.stack(means)), "labels": torch.from_numpy(np.stack(shares))}

@@ -83,8 +83,7 @@ class Context:
         side = self.side(shape)
         low, high = (v.reshape(-1).to(groups) for v in subject.range)
         values = torch.tensor(COLOURS[self.colour]) if shape[0] == 3 else torch.ones(shape[0])
-        data = subject.dataset
-        mean, std = (torch.as_tensor(v).to(groups).expand(shape[0]) for v in (data.mean, data.std))
+        mean, std = (v.reshape(-1).expand(shape[0]) for v in subject.dataset.scale_like(groups))
         painted = ((low + (high - low) * values.to(groups)) - mean) / std
         inside = []
         for length in shape[1:]:

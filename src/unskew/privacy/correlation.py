@@ -27,10 +27,7 @@ HELD = 1 << 24
 def taken(dataset: Dataset, places: Ids, device: str, dtype: torch.dtype, test: bool = False) -> Tensor:
     """Normalised samples at these places of the pool, or of the test set, in the shape of ``places``."""
     x = tensor_of((dataset.x_test if test else dataset.x)[places.reshape(-1)]).to(device, dtype)
-    mean, std = (
-        tensor_of(v).to(device, dtype).reshape(-1, *[1] * (x.dim() - 2)) for v in (dataset.mean, dataset.std)
-    )
-    return ((x - mean) / std).reshape(*places.shape, *x.shape[1:])
+    return dataset.normalise(x).reshape(*places.shape, *x.shape[1:])
 
 
 def in_pieces(view: View, shape: tuple[int, ...], rows: int) -> Iterator[slice]:

@@ -319,12 +319,8 @@ def _variation(x: Tensor) -> Tensor:
 
 def _box(subject: Subject, like: Tensor) -> tuple[Tensor, Tensor]:
     """The least and the largest normalised value of each channel."""
-    data, (low, high) = subject.dataset, subject.range
-    mean, std = (
-        torch.as_tensor(v).to(like).reshape(-1, *[1] * (like.dim() - 2)) for v in (data.mean, data.std)
-    )
-    low, high = low.to(like), high.to(like)
-    return (low - mean) / std, (high - mean) / std
+    low, high = (subject.dataset.normalise(v.to(like)) for v in subject.range)
+    return low, high
 
 
 def _mean(subject: Subject) -> Tensor:

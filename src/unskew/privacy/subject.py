@@ -104,13 +104,8 @@ class Subject:
 
     def unit(self, normalised: Tensor) -> Tensor:
         """The same samples with values from 0 to 1, by the range of the pool."""
-        data = self.dataset
-        mean, std = (
-            torch.as_tensor(v).to(normalised).reshape(-1, *[1] * (len(data.shape) - 1))
-            for v in (data.mean, data.std)
-        )
         low, high = (v.to(normalised) for v in self.range)
-        return ((normalised * std + mean - low) / (high - low)).clamp(0, 1)
+        return ((self.dataset.restore(normalised) - low) / (high - low)).clamp(0, 1)
 
     @cached_property
     def range(self) -> tuple[Tensor, Tensor]:
