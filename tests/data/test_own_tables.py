@@ -14,7 +14,7 @@ from unskew.errors import InputError
 FRAME = pd.DataFrame(
     {
         "speed": np.linspace(0, 1, 20),
-        "steps": np.arange(20),
+        "steps": np.arange(20) % 13,
         "city": ["Rome", "Oslo"] * 10,
         "subject": np.arange(20) // 5,
         "activity": ["walk", "sit", "run", "sit"] * 5,
@@ -32,12 +32,13 @@ def write(frame: pd.DataFrame, path: Path) -> Path:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv", "parquet", "pq"])
 def test_a_table_gives_features_labels_and_client_columns(ending: str, tmp_path: Path) -> None:
-    """Numbers are features but for the named client column; words are columns too."""
+    """Numbers are features but for the named client column; words are one-hot, and columns to split by too."""
     path = write(FRAME, tmp_path / f"har.{ending}")
     data = load(path, label="activity", client="subject", test=0)
     assert data.labels == ("run", "sit", "walk")
     assert data.y.tolist() == [2, 1, 0, 1] * 5
-    assert data.x == pytest.approx(FRAME[["speed", "steps"]].to_numpy(), abs=1e-6)
+    assert data.x[:, :2] == pytest.approx(FRAME[["speed", "steps"]].to_numpy(), abs=1e-6)
+    assert data.x[:3, 2:].tolist() == [[0, 1], [1, 0], [0, 1]]  # Oslo, Rome
     assert (data.kind, data.name) == ("vector", "har")
     assert list(data.columns) == ["subject", "city"]
     assert data.columns["subject"].tolist() == (np.arange(20) // 5).tolist()
@@ -48,7 +49,7 @@ def test_options_can_be_written_after_the_path(tmp_path: Path) -> None:
     path = write(FRAME, tmp_path / "my har.csv")
     data = load(f"{path}(label=activity, client=[subject, steps], test=0.25)")
     assert list(data.columns) == ["subject", "steps", "city"]
-    assert data.shape == (1,)
+    assert data.shape == (3,)
     assert len(data.y_test) == 5  # a quarter of 5, 10 and 5, each rounded half up: 1 + 3 + 1
 
 
@@ -110,20 +111,19 @@ def _gap(column: str, row: int, value: object) -> pd.DataFrame:
         (
             _gap("speed", 4, None),
             {"label": "activity"},
-            "column 'speed' of {path} is empty, NaN or infinite in 1 of 20 rows, first in line 6; fill them in or "
-            "drop those rows",
+            "column 'speed' of {path} is empty or NaN in 1 of 20 rows, first in line 6; fill them in, or write "
+            "impute=median, impute=most_frequent or impute=drop",
         ),
         (
             FRAME.assign(speed=np.inf),
             {"label": "activity"},
-            "column 'speed' of {path} is empty, NaN or infinite in 20 of 20 rows, first in line 2; fill them in or "
-            "drop those rows",
+            "column 'speed' of {path} is infinite in 20 of 20 rows, first in line 2; correct them or drop those rows",
         ),
         (
             _gap("speed", 9, "?"),
             {"label": "activity"},
             "column 'speed' of {path} holds numbers except for 1 of 20 rows, first '?' in line 11; correct them, "
-            "or name it with client=speed",
+            "or write drop=speed or a rule such as impute=median",
         ),
         (
             _gap("activity", 3, None),
@@ -147,8 +147,8 @@ def _gap(column: str, row: int, value: object) -> pd.DataFrame:
         ),
         (
             FRAME[["city", "activity"]],
-            {"label": "activity"},
-            "{path} has no column of numbers to learn from besides the label 'activity'",
+            {"label": "activity", "client": "city"},
+            "{path} has no column to learn from besides the label 'activity'",
         ),
         (FRAME[:0], {"label": "activity"}, "{path} has no rows below the names of its columns"),
         (
@@ -159,7 +159,8 @@ def _gap(column: str, row: int, value: object) -> pd.DataFrame:
         (
             FRAME,
             {"lable": "activity"},
-            "table has no parameter 'lable'; it is table(label=none, client=none, test=0.2, seed=0, sep=none)",
+            "table has no parameter 'lable'; it is table(label=none, client=none, test=0.2, seed=0, sep=none, "
+            "features=[], drop=[], impute=none, fit=all)",
         ),
     ],
 )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew import seeds
 from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.data.columns import Columns
 
 Array = npt.NDArray[Any]
 Kind = Literal["image", "series", "spectrogram", "vector"]
@@ -25,7 +28,8 @@ class Dataset:
 
     ``x`` keeps its compact type (images stay uint8, channel first); ``mean`` and ``std`` are per channel and
     in the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients
-    may be split by, such as the person or the recording. ``source`` says which files it came from.
+    may be split by, such as the person or the recording. ``source`` says which files it came from, and ``table``
+    what became of the columns of a table.
     """
 
     name: str
@@ -39,6 +43,7 @@ class Dataset:
     mean: Array = field(default_factory=lambda: np.zeros(1, np.float32))
     std: Array = field(default_factory=lambda: np.ones(1, np.float32))
     source: str = ""
+    table: Columns | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < len(self.labels):

@@ -10,11 +10,10 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+from unskew.data.columns import FLOAT32_IN_WORDS
 from unskew.data.dataset import Array, Dataset, Kind, channel_moments, hold_out, too_large_label
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
-
-FLOAT32_IN_WORDS = "too large for float32, which ends at 3.4e38"
 
 
 def from_arrays(
@@ -64,16 +63,22 @@ def from_arrays(
     if x_test is not None:
         train_x, train_y, test_x, test_y = features, coded["y"], features_test, coded["y_test"]
     else:
-        held = hold_out(coded["y"], test, seed)
-        if test > 0 and not held.any():
-            raise InputError(
-                f"no class of {name} has two samples, so none can be held out; give x_test or test=0"
-            )
+        held = held_out(coded["y"], test, seed, name)
         train_x, train_y = features[~held], coded["y"][~held]
         test_x, test_y = features[held], coded["y"][held]
         aside = {key: values[~held] for key, values in aside.items()}
     mean, std = channel_moments(train_x)
     return Dataset(name, train_x, train_y, test_x, test_y, names, found, aside, mean, std, source)
+
+
+def held_out(y: Array, test: float, seed: int, name: str) -> Array:
+    """Which samples are held out to test on, as a mask; a share that can take none is refused."""
+    held = hold_out(y, test, seed)
+    if test > 0 and not held.any():
+        raise InputError(
+            f"no class of {name} has two samples, so none can be held out; give x_test or test=0"
+        )
+    return held
 
 
 def class_codes(

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from unskew.data.columns import (
+    Columns,
+    Fit,
+    Impute,
+    Place,
+    chosen,
+    fitted,
+    no_column,
+    parsed_numbers,
+    words_of,
+)
 from unskew.data.dataset import Array, Dataset, too_large_label
-from unskew.data.own import FLOAT32_IN_WORDS, from_arrays
-from unskew.errors import InputError, unknown
+from unskew.data.own import class_codes, from_arrays, held_out
+from unskew.errors import InputError
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -21,11 +32,14 @@ USUAL_LABELS = ("label", "class", "y", "target")
 
 @dataclass(frozen=True)
 class Table:
-    """A .csv, .tsv or .parquet file: numeric columns are the features, one column is the label.
+    """A .csv, .tsv or .parquet file: one column is the label, the others are the features.
 
     ``label`` names that column; without it the one called label, class, y or target. ``client`` names a
-    column or several that clients are split by; columns of words can split them too. ``test`` is the share
-    to hold out, or the path of a second table to test on.
+    column or several that clients are split by; columns of words can split them too. Columns of numbers are
+    taken as they are, columns of words one-hot; identifiers, dates and texts are not features. ``features`` names
+    those to take, ``drop`` those to leave out. ``impute`` is the rule for missing values: median, most_frequent or
+    drop (the row). ``fit`` says whose training rows fills and scales are fitted to: those of all, or each client's
+    own. ``test`` is the share to hold out, or the path of a second table to test on.
     """
 
     name: ClassVar[str] = "table"
@@ -35,76 +49,93 @@ class Table:
     test: float | str = 0.2
     seed: int = 0
     sep: str | None = None
+    features: str | tuple[str, ...] = ()
+    drop: str | tuple[str, ...] = ()
+    impute: Impute | None = None
+    fit: Fit = "all"
 
     def read(self, path: Path) -> Dataset:
         """The table at ``path``."""
-        frame = self._frame(path)
-        label = self._label(frame, path)
-        clients = (self.client,) if isinstance(self.client, str) else self.client or ()
+        frame, held = read_table(path, self.sep), None
+        if isinstance(self.test, str):
+            beside = Path(self.test).expanduser()
+            if not beside.exists() and not beside.is_absolute():
+                beside = path.parent / beside  # beside the table, as one would write it
+            if not beside.exists():
+                raise InputError(f"there is no file {beside} to test on")
+            held = read_table(beside, self.sep), place_of(beside)
+        return self.dataset(frame, place_of(path), path.stem, path.name, held)
+
+    def dataset(
+        self,
+        frame: DataFrame,
+        place: Place,
+        name: str,
+        source: str,
+        held: tuple[DataFrame, Place] | None = None,
+    ) -> Dataset:
+        """A table's rows as a data set; those to test on are ``held``, or a share of them."""
+        label = self._label(frame, place)
+        clients = _several(self.client) if self.client is not None else ()
         for column in clients:
             if column not in frame.columns:
-                raise _no_column("client", column, frame, path)
+                raise no_column("client", column, frame, place.where)
             if column == label:
-                raise InputError(f"column {column!r} of {path} cannot be both the label and a client column")
-            if frame[column].isna().any():
                 raise InputError(
-                    f"column {column!r} of {path} is empty in {_first(frame[column].isna(), path)}"
+                    f"column {column!r} of {place.where} cannot be both the label and a client column"
                 )
-        rest = [c for c in frame.columns if c != label and c not in clients]
-        numeric = [c for c in rest if _is_numeric(frame[c], c, path)]
-        if not numeric:
-            raise InputError(f"{path} has no column of numbers to learn from besides the label {label!r}")
-        columns = {c: _column(frame[c]) for c in (*clients, *(c for c in rest if c not in numeric))}
-        x_test = y_test = None
-        if isinstance(self.test, str):
-            held = Path(self.test).expanduser()
-            if not held.exists() and not held.is_absolute():
-                held = path.parent / held  # beside the table, as one would write it
-            if not held.exists():
-                raise InputError(f"there is no file {held} to test on")
-            other = self._frame(held)
-            lacking = next((c for c in (label, *numeric) if c not in other.columns), None)
-            if lacking is not None:
-                raise _no_column("feature" if lacking != label else "label", lacking, other, held)
-            x_test, y_test = _numbers(other, numeric, held), _labels(other[label], held)
-        return from_arrays(
-            _numbers(frame, numeric, path),
-            _labels(frame[label], path),
-            x_test,
-            y_test,
-            columns=columns,
-            test=0.2 if isinstance(self.test, str) else self.test,
-            seed=self.seed,
-            name=path.stem,
-            kind="vector",
-            source=path.name,
+            if (gap := np.asarray(frame[column].isna())).any():
+                raise InputError(f"column {column!r} of {place.where} is empty in {place.first(gap)}")
+        columns = chosen(
+            frame, label, clients, _several(self.features), _several(self.drop), self.impute, place
         )
+        y, y_test = _labels(frame[label], place), None
+        if held is not None:
+            if label not in held[0].columns:
+                raise no_column("label", label, held[0], held[1].where)
+            y_test = _labels(held[0][label], held[1])
+        gaps = {c: int(_gaps(frame[c], columns).sum()) for c in columns.used}
+        whole = np.ones(len(frame), bool)
+        if self.impute == "drop":
+            for column in columns.used:
+                whole &= ~_gaps(frame[column], columns)
+            if not whole.any():
+                raise InputError(
+                    f"every row of {place.where} has a missing value, so impute=drop leaves none; write impute=median, "
+                    "or drop= and the columns that are empty"
+                )
+        train = whole.copy()
+        test = 0.0 if isinstance(self.test, str) else self.test
+        if held is None:
+            train[whole] = ~held_out(class_codes({"y": y[whole]}, None)[1]["y"], test, self.seed, name)
+        columns = fitted(columns, frame, train, self.fit, place)
+        columns = replace(
+            columns,
+            missing={c: n for c, n in gaps.items() if n},
+            dropped=int((~whole).sum()),
+            sep=self.sep,
+        )
+        x = columns.rows(frame, place.where, place.first_row)[0]
+        testing = whole & ~train
+        x_test, labels_test = (x[testing], y[testing]) if testing.any() else (None, None)
+        if held is not None:
+            assert y_test is not None
+            found, kept = columns.rows(held[0], held[1].where, held[1].first_row)
+            x_test, labels_test = found[kept], y_test[kept]
+        aside = {c: _column(frame[c])[train] for c in (*clients, *_splitting(frame, columns))}
+        made = from_arrays(
+            x[train], y[train], x_test, labels_test, columns=aside, test=0.0, name=name, kind="vector", source=source
+        )  # fmt: skip
+        made = replace(made, table=columns)
+        if self.fit == "client":  # every row is scaled by its own client's numbers already
+            made = replace(made, mean=np.zeros_like(made.mean), std=np.ones_like(made.std))
+        return made
 
-    def _frame(self, path: Path) -> DataFrame:
-        import pandas
-
-        try:
-            if path.suffix.lower() in (".parquet", ".pq"):
-                frame = pandas.read_parquet(path)
-            else:
-                sep = self.sep or ("\t" if path.suffix.lower() == ".tsv" else ",")
-                frame = _read_text(path, sep)
-        except InputError:
-            raise
-        except pandas.errors.EmptyDataError:
-            raise InputError(f"{path} is empty; its first line must name the columns") from None
-        except Exception as error:  # damaged Parquet metadata may raise anything
-            why = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"{path} cannot be read as a table ({why})") from None
-        if not len(frame):
-            raise InputError(f"{path} has no rows below the names of its columns")
-        frame.columns = frame.columns.map(str)
-        return frame
-
-    def _label(self, frame: DataFrame, path: Path) -> str:
+    def _label(self, frame: DataFrame, place: Place) -> str:
+        path = place.where
         if self.label is not None:
             if self.label not in frame.columns:
-                raise _no_column("label", self.label, frame, path)
+                raise no_column("label", self.label, frame, path)
             return self.label
         usual = [c for c in frame.columns if c.strip().lower() in USUAL_LABELS]
         if len(usual) == 1:
@@ -115,12 +146,51 @@ class Table:
                 f"write label={usual[0]}"
             )
         if len(frame.columns) == 1:
-            problem = _other_separator(frame.columns[0], path)
+            problem = _other_separator(str(frame.columns[0]), path)
             if problem:
                 raise problem
         raise InputError(
             f"{path} has no column called label, class, y or target; write label= and one of {_listed(frame)}"
         )
+
+
+def read_table(path: Path, sep: str | None = None) -> DataFrame:
+    """The rows of a .csv, .tsv or .parquet file, columns by their names."""
+    import pandas
+
+    try:
+        if path.suffix.lower() in (".parquet", ".pq"):
+            frame = pandas.read_parquet(path)
+        else:
+            frame = _read_text(path, sep or ("\t" if path.suffix.lower() == ".tsv" else ","))
+    except InputError:
+        raise
+    except pandas.errors.EmptyDataError:
+        raise InputError(f"{path} is empty; its first line must name the columns") from None
+    except Exception as error:  # damaged Parquet metadata may raise anything
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} cannot be read as a table ({why})") from None
+    if not len(frame):
+        raise InputError(f"{path} has no rows below the names of its columns")
+    return plain_frame(frame, str(path))
+
+
+def plain_frame(frame: DataFrame, where: str) -> DataFrame:
+    """A frame whose columns have words for names, each its own, and whose rows are numbered."""
+    import pandas
+
+    frame = frame.reset_index(drop=True)
+    frame.columns = frame.columns.map(str)
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise InputError(f"{where} has two columns called {twice!r}; give every column its own name")
+    coded = [c for c in frame.columns if isinstance(frame[c].dtype, pandas.CategoricalDtype)]
+    return frame.astype(dict.fromkeys(coded, object)) if coded else frame
+
+
+def place_of(path: Path) -> Place:
+    """How complaints name the rows of a file: Parquet has no lines."""
+    return Place(str(path), 0 if path.suffix.lower() in (".parquet", ".pq") else 2)
 
 
 def _read_text(path: Path, sep: str) -> DataFrame:
@@ -149,7 +219,7 @@ def _read_text(path: Path, sep: str) -> DataFrame:
     return frame
 
 
-def _other_separator(header: str, path: Path) -> InputError | None:
+def _other_separator(header: str, path: Path | str) -> InputError | None:
     """What to say of a header that is a single name, if the columns seem to be separated by another sign."""
     for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if sign in header:
@@ -157,87 +227,34 @@ def _other_separator(header: str, path: Path) -> InputError | None:
     return None
 
 
-def _no_column(what: str, column: str, frame: DataFrame, path: Path) -> InputError:
-    return InputError(f"in {path} {unknown(f'{what} column', column, map(str, frame.columns))}")
-
-
 def _listed(frame: DataFrame) -> str:
     names = [str(c) for c in frame.columns]
     return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
-def _first(mask: Series | Array, path: Path) -> str:
-    """The first row of a mask, as one would find it in the file."""
-    row = int(np.flatnonzero(np.asarray(mask))[0])
-    return f"row {row}" if path.suffix.lower() in (".parquet", ".pq") else f"line {row + 2}"
-
-
-def _is_numeric(values: Series, column: str, path: Path) -> bool:
-    """Numbers; a column of numbers with a few stray words is refused, not taken for a client column."""
-    import pandas
-
-    if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
-        return True
-    if pandas.api.types.is_datetime64_any_dtype(values):
-        return False
-    parsed = pandas.to_numeric(values, errors="coerce")
-    stray = parsed.isna() & values.notna()
-    if parsed.notna().sum() > len(values) / 2 and stray.any():
-        word = values[stray].iloc[0]
-        raise InputError(
-            f"column {column!r} of {path} holds numbers except for {int(stray.sum())} of {len(values)} rows, "
-            f"first {word!r} in {_first(stray, path)}; correct them, or name it with client={column}"
-        )
-    return bool(parsed.notna().any() and not stray.any())
-
-
-def _numbers(frame: DataFrame, columns: list[str], path: Path) -> Array:
-    """The features as float32, every one finite."""
-    import pandas
-
-    features = np.empty((len(frame), len(columns)), np.float32)
-    for k, column in enumerate(columns):
-        with np.errstate(over="ignore"):
-            exact = pandas.to_numeric(frame[column], errors="coerce").astype(float).to_numpy(np.float64)
-            values = exact.astype(np.float32)
-        bad = ~np.isfinite(exact)
-        if bad.any():
-            raise InputError(
-                f"column {column!r} of {path} is empty, NaN or infinite in {int(bad.sum())} of {len(frame)} "
-                f"rows, first in {_first(bad, path)}; fill them in or drop those rows"
-            )
-        if (large := ~np.isfinite(values)).any():
-            raise InputError(
-                f"column {column!r} of {path} has {exact[large][0]:g} in {_first(large, path)}, which is "
-                f"{FLOAT32_IN_WORDS}; scale the column"
-            )
-        features[:, k] = values
-    return features
-
-
-def _labels(values: Series, path: Path) -> Array:
-    empty = values.isna()
+def _labels(values: Series, place: Place) -> Array:
+    empty = np.asarray(values.isna())
     if empty.any():
         raise InputError(
-            f"the label {values.name!r} of {path} is empty in {_first(empty, path)}; fill it in or drop it"
+            f"the label {values.name!r} of {place.where} is empty in {place.first(empty)}; fill it in or drop it"
         )
     array = values.to_numpy()
     if array.dtype.kind == "O":
         odd = np.array([isinstance(v, (list, tuple, dict, np.ndarray)) for v in array])
         if odd.any():
             raise InputError(
-                f"the label {values.name!r} of {path} must be whole numbers or words, "
-                f"but {_first(odd, path)} has {array[odd][0]}"
+                f"the label {values.name!r} of {place.where} must be whole numbers or words, "
+                f"but {place.first(odd)} has {array[odd][0]}"
             )
     if array.dtype.kind == "f" and (broken := array != np.floor(array)).any():
-        where = _first(broken, path)
+        where = place.first(broken)
         raise InputError(
-            f"the label {values.name!r} of {path} must be whole numbers or words, "
+            f"the label {values.name!r} of {place.where} must be whole numbers or words, "
             f"but {where} has {array[broken][0]}"
         )
     if (large := too_large_label(array)).any():
         raise InputError(
-            f"the label {values.name!r} of {path} is {array[large][0]} in {_first(large, path)}, too large a "
+            f"the label {values.name!r} of {place.where} is {array[large][0]} in {place.first(large)}, too large a "
             "number to tell classes apart by; write smaller numbers or words"
         )
     return array.astype(str) if array.dtype.kind not in "iufb" else array
@@ -251,3 +268,26 @@ def _column(values: Series) -> Array:
     if array.dtype.kind == "f" and np.all(array == np.floor(array)):
         return array.astype(np.int64)
     return np.array(["" if missing else str(v) for v, missing in zip(array, values.isna(), strict=True)])
+
+
+def _several(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _gaps(values: Series, columns: Columns) -> Array:
+    """Which rows lack a value of this column."""
+    if values.name in columns.numbers:
+        return np.isnan(parsed_numbers(values))
+    return np.array([v is None for v in words_of(values)], bool)
+
+
+def _splitting(frame: DataFrame, columns: Columns) -> list[str]:
+    """Columns of words that clients could be split by, whether they are features or not."""
+    import pandas
+
+    def is_word(column: str) -> bool:
+        return not pandas.api.types.is_numeric_dtype(frame[column]) and "lists" not in columns.unused.get(
+            column, ""
+        )
+
+    return [c for c in frame.columns if c in columns.words or (c in columns.unused and is_word(c))]
