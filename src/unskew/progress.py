@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from unskew.errors import InputError
 from unskew.spec import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class Progress(Protocol):
@@ -95,3 +98,16 @@ def progress_for(wanted: bool | Progress, spec: Spec, done: int) -> Progress:
 
     console = Console(stderr=True)
     return Bar(spec, done) if console.is_terminal or console.is_jupyter else Lines(spec, done)
+
+
+def tell_columns(about: Mapping[str, Any]) -> None:
+    """Say on stderr what became of a table's columns; of other data there is nothing to say."""
+    lines = (about.get("table") or {}).get("told", ())
+    if not lines:
+        return
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for word, sentence in lines:
+        console.print(f"[dim]{word:<9}[/] {escape(sentence)}")

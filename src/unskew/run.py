@@ -29,7 +29,7 @@ from unskew.log import RunFolder, read_folder, reason
 from unskew.measure import centralized_twin, correlation_watch, divergence, gamma
 from unskew.method import Method
 from unskew.net import Net
-from unskew.progress import Progress, progress_for
+from unskew.progress import Progress, progress_for, tell_columns
 from unskew.renamed import accepts_old_names
 from unskew.round import play_round
 from unskew.settings import Renewed, Settings
@@ -358,6 +358,8 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
     """Play what is left of the run."""
     job = setup.job
     bar = progress_for(progress, spec, state.round)
+    if progress is True:
+        tell_columns(setup.about)
     notices.began(spec, job, state.round)
     checkpoints = folder.path / "state" if folder.path is not None else None
     saved_at = time.monotonic()
@@ -448,7 +450,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         "rejected": sum(len(line.get("rejected", [])) for line in folder.lines),
         "late": sum(len(line.get("late", [])) for line in folder.lines),
         **setup.skew,
-        "discloses": list(setup.job.method.discloses),
+        "discloses": [*setup.job.method.discloses, *setup.fitted_disclosure()],
         "data": setup.about,
         **({} if setup.job.method.schedule.exchanges else {"own_models": client_by_client(setup.job, state)}),
         "model_sha256": fingerprint(state),

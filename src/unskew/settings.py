@@ -17,6 +17,10 @@ class Settings(TypedDict, total=False):
     data_folder: str | None
     label: str | None
     client: str | None
+    features: tuple[str, ...] | list[str]
+    drop_columns: tuple[str, ...] | list[str]
+    impute: Literal["median", "most_frequent", "drop"] | None
+    fit: Literal["all", "client"]
     partition: str
     clients: int | None
     fraction: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from unskew.decay import decay
 from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Job
 from unskew.errors import InputError
-from unskew.expression import written
+from unskew.expression import path_and_options, written
 from unskew.faults import Faults
 from unskew.guessing import most_frequent
 from unskew.measure import check_measures
@@ -46,6 +47,11 @@ class Setup:
     def save_partition(self, path: Path) -> None:
         if self.partition is not None:
             self.partition.save(path)
+
+    def fitted_disclosure(self) -> list[str]:
+        """What scaling and filling in tell of rows that have several owners."""
+        table = self.about.get("table") or {}
+        return [table["discloses"]] if table.get("discloses") else []
 
     def is_partition(self, path: Path) -> bool:
         """Whether what was saved there is whole and is this partition."""
@@ -183,6 +189,7 @@ def prepare(
         "own_model": model is not None,
         "most_frequent": most_frequent(dataset),
         "device": device.type,
+        **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
     }
     return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
@@ -225,8 +232,7 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
     elif data is not None:
         dataset = from_arrays(*data)
     else:
-        options = {k: v for k, v in (("label", spec.label), ("client", spec.client)) if v is not None}
-        dataset = load(spec.dataset, data_folder=spec.data_folder, **options)
+        dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
     if spec.client is not None and spec.partition == DEALT:
         raise InputError(
             f"client = {spec.client} says who holds what, and partition = {DEALT} would deal it out anew; write "
@@ -248,6 +254,34 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
             emd=spec.emd,
         )
     return held.federation(dataset), held
+
+
+def table_options(spec: Spec) -> dict[str, Any]:
+    """What a spec says of a table, by the names of its reader: the columns, and the rules for their values."""
+    from unskew.data.load import TABLES
+    from unskew.data.partition.by import column_of
+
+    given = {
+        "label": spec.label,
+        "client": spec.client,
+        "features": spec.features,
+        "drop": spec.drop_columns,
+        "impute": spec.impute,
+        "fit": None if spec.fit == "all" else spec.fit,
+    }
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    path, inner = path_and_options(spec.dataset)
+    if path.strip().lower().endswith(TABLES):
+        # whose a row is, is no feature of it; and a column must be known to be split by
+        told = "client" in options or re.search(r"\bclient\s*=", inner)
+        if not told and (column := column_of(spec.partition)) is not None:
+            options["client"] = column
+    elif strange := next((name for name in options if name not in ("label", "client")), None):
+        name = "drop_columns" if strange == "drop" else strange
+        raise InputError(
+            f"{name} is about the columns of a table (.csv, .parquet), and {spec.dataset} is none"
+        )
+    return options
 
 
 def _refuse_dealing(spec: Spec, clients: int) -> None:

@@ -35,6 +35,19 @@ class Spec:
     )
     label: str | None = _setting(None, "The label column of an own table.")
     client: str | None = _setting(None, "The client column of an own table.")
+    features: tuple[str, ...] = _setting(
+        (), "The columns of an own table to learn from; default: all that fit."
+    )
+    drop_columns: tuple[str, ...] = _setting(
+        (), "Columns of an own table to leave out; also as --drop COLUMN."
+    )
+    impute: Literal["median", "most_frequent", "drop"] | None = _setting(
+        None, "Missing values of an own table: median, most_frequent or drop (the row); default: refuse them."
+    )
+    fit: Literal["all", "client"] = _setting(
+        "all",
+        "Whose training rows a table's fills and scales are fitted to: all clients', or each client's own.",
+    )
     partition: str = _setting(
         "dirichlet(0.1)", "How samples are dealt to clients, or a saved partition (.npz)."
     )
@@ -75,7 +88,9 @@ class Spec:
     network: str | None = _setting(
         None, "How clients are linked, such as wireless(snr=10): counts seconds on the air."
     )
-    drop: float = _setting(0.0, "Share of clients that never answer.")
+    drop: float = _setting(
+        0.0, "Share of clients that never answer; a word is a column of an own table to leave out."
+    )
     late: float = _setting(0.0, "Share of clients whose update arrives a round late.")
     nan: float = _setting(0.0, "Share of clients that answer with NaN.")
     evaluate: int = _setting(1, "Evaluate every so many rounds, and at the end.")
@@ -96,6 +111,9 @@ class Spec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
+        for name in ("features", "drop_columns"):
+            if isinstance(given := getattr(self, name), str):
+                object.__setattr__(self, name, (given,))
         for name in ("dataset", "partition", "data_folder"):
             object.__setattr__(self, name, anchored(getattr(self, name)))
         if isinstance(self.network, str):
@@ -154,6 +172,7 @@ class Spec:
     def of(cls, values: Mapping[str, Any], where: str = "") -> Spec:
         """A spec from plain values; ``where`` names their source in complaints."""
         known = {f.name for f in dataclasses.fields(cls)}
+        values = sorted_drop(values)
         for name in values:
             if name not in known:
                 problem = no_setting(name)
@@ -172,6 +191,18 @@ class Spec:
 
     def toml(self) -> str:
         return "".join(f"{name} = {_toml(value)}\n" for name, value in self.changed().items())
+
+
+def sorted_drop(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``drop`` is a share of clients where it is a number; words there are columns of a table, ``drop_columns``."""
+    found = dict(values)
+    given = found.get("drop")
+    words = [given] if isinstance(given, str) else given
+    if isinstance(words, (list, tuple)) and words and all(isinstance(word, str) for word in words):
+        already = found.get("drop_columns") or ()
+        found["drop_columns"] = (*((already,) if isinstance(already, str) else already), *words)
+        del found["drop"]
+    return found
 
 
 def anchored(text: Any) -> Any:
@@ -244,6 +275,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(
             f"{path}, line {_line(text, 'sweep')}: sweep must be a table: write [sweep] on its own line"
         )
+    table = sorted_drop(table)
     for name, value in {**table, **sweep}.items():
         place = f"{path}, line {_line(text, name)}"
         swept = name in sweep

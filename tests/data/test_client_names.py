@@ -62,7 +62,7 @@ def test_a_run_folder_tells_the_names_without_the_data(tmp_path: Path) -> None:
     """spec.json holds the names under data, so that a report needs no data set; a pooled run has one client."""
     for method in ("fedavg", "pooled"):
         unskew.run(
-            data=hospitals(), partition="by(site)", cohort=2, rounds=1, method=method, out=tmp_path / method,
+            dataset=hospitals(), partition="by(site)", cohort=2, rounds=1, method=method, out=tmp_path / method,
             progress=False,
         )  # fmt: skip
         about = json.loads((tmp_path / method / "spec.json").read_text())["data"]

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from unskew.cli import app, completion, options
 from unskew.errors import InputError
+from unskew.progress import tell_columns
 
 if TYPE_CHECKING:
     from unskew.data import Dataset
@@ -47,6 +48,10 @@ def diagnose(
     ] = None,
     label: options.Label = None,
     client: options.Client = None,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    impute: options.Impute = None,
+    fit: options.Fit = None,
     data_folder: options.DataFolder = None,
     scarce: options.Scarce = 50,
     as_json: options.Json = False,
@@ -55,10 +60,16 @@ def diagnose(
     if expression and by:
         raise InputError("--partition and --by both say who holds what; keep one")
     report = options.checked_report(out)
-    dataset = options.loaded(data, data_folder, label, client or by or options.column_of(expression))
+    from unskew.data.partition.by import column_of
+
+    columns = options.TableFlags(features, drop, impute, fit)
+    dataset = options.loaded(data, data_folder, label, client or by or column_of(expression), columns)
     said = ""
     if expression is None:
         expression, clients, said = _chosen(dataset, by, client, clients)
+        column = column_of(expression)
+        if dataset.table is not None and column is not None and column not in dataset.table.clients:
+            dataset = options.loaded(data, data_folder, label, column, columns)  # it is no feature then
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
     _tell(dataset, part, scarce, report, as_json, said)
 
@@ -99,8 +110,9 @@ def _tell(
 
         save_diagnosis(found, report)
     if as_json:
-        typer.echo(json.dumps(found.as_dict() | {"report": report}))
+        typer.echo(json.dumps(found.as_dict() | options.columns_told(dataset) | {"report": report}))
         return
+    tell_columns(options.columns_told(dataset))
     console = Console()
     if said:
         console.print(f"[dim]{escape(said)}[/]", soft_wrap=True)

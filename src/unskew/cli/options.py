@@ -7,16 +7,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unskew.cli import completion
 from unskew.errors import InputError
+from unskew.spec import Spec
 
 if TYPE_CHECKING:
     from unskew.data import Dataset
     from unskew.data.partition import Partition
+
+
+def _help(setting: str) -> str:
+    """What the setting of this name says of itself, so that it is written once."""
+    return str(Spec.__dataclass_fields__[setting].metadata["help"])
+
 
 Data = Annotated[
     str | None,
@@ -46,11 +53,34 @@ DataFolder = Annotated[
         "--data-folder", metavar="FOLDER", help="Where published files lie (or set UNSKEW_DATA_FOLDER)."
     ),
 ]
+_TABLES = "Own tables"
 Label = Annotated[
-    str | None, typer.Option("--label", metavar="COLUMN", help="The label column of your own table.")
+    str | None,
+    typer.Option("--label", metavar="COLUMN", help="The label column.", rich_help_panel=_TABLES),
 ]
 Client = Annotated[
-    str | None, typer.Option("--client", metavar="COLUMN", help="The client column of your own table.")
+    str | None,
+    typer.Option("--client", metavar="COLUMN", help="The client column.", rich_help_panel=_TABLES),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option("--features", metavar="COLUMN", help=_help("features"), rich_help_panel=_TABLES),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--drop",
+        "--drop-columns",
+        metavar="COLUMN",
+        help="Columns of an own table to leave out.",
+        rich_help_panel=_TABLES,
+    ),
+]
+Impute = Annotated[
+    str | None, typer.Option("--impute", metavar="RULE", help=_help("impute"), rich_help_panel=_TABLES)
+]
+Fit = Annotated[
+    str | None, typer.Option("--fit", metavar="all|client", help=_help("fit"), rich_help_panel=_TABLES)
 ]
 Scarce = Annotated[
     int, typer.Option("--scarce", metavar="T", min=0, help="A client with at most T samples is scarce.")
@@ -58,7 +88,25 @@ Scarce = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def loaded(data: str | None, data_folder: str | None, label: str | None, client: str | None) -> Dataset:
+@dataclass(frozen=True)
+class TableFlags:
+    """What the shared flags say of a table's columns."""
+
+    features: list[str] | None
+    drop: list[str] | None
+    impute: str | None
+    fit: str | None
+
+    def given(self) -> dict[str, Any]:
+        """What was said, by the names of the table's reader."""
+        lists = {"features": tuple(self.features or ()), "drop": tuple(self.drop or ())}
+        words = {"impute": self.impute, "fit": self.fit}
+        return {name: value for name, value in (lists | words).items() if value}
+
+
+def loaded(
+    data: str | None, data_folder: str | None, label: str | None, client: str | None, table: TableFlags
+) -> Dataset:
     """The data set that the shared options name; a column named ``client`` is there to split by."""
     from unskew.data import load
     from unskew.data.load import TABLES
@@ -67,8 +115,12 @@ def loaded(data: str | None, data_folder: str | None, label: str | None, client:
         raise InputError("which data? name a data set (see 'unskew datasets') or a file, e.g. digits")
     if data.partition("(")[0].lower().endswith(TABLES):
         chosen = {key: value for key, value in (("label", label), ("client", client)) if value is not None}
-        with _spelt("label", "client"):
-            return load(data, data_folder, **chosen)
+        with _spelt("label", "client", "features", "drop", "impute", "fit"):
+            return load(data, data_folder, **chosen, **table.given())
+    if about_columns := next(iter(table.given()), None):
+        raise InputError(
+            f"--{about_columns} is about the columns of a table (.csv, .parquet), but {data} is none; leave it out"
+        )
     if label is not None:
         raise InputError(
             f"--label names a column of a table (.csv, .parquet), but {data} is none; leave it out"
@@ -79,6 +131,11 @@ def loaded(data: str | None, data_folder: str | None, label: str | None, client:
             f"{dataset.name} has no column {client!r}; it has {', '.join(dataset.columns) or 'none to split by'}"
         )
     return dataset
+
+
+def columns_told(dataset: Dataset) -> dict[str, Any]:
+    """What became of a table's columns, under the name that it has in a run's result too; nothing of other data."""
+    return {} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}
 
 
 def split(
@@ -94,7 +151,7 @@ def split(
     """The partition that the shared options name; a saved one is read as it is."""
     from unskew.data.partition import Partition, partition
 
-    if is_saved(expression):
+    if expression.endswith(".npz"):
         dealing = {"--clients": clients, "--samples-per-client": samples_per_client, "--emd": emd}
         dealing |= {"--fraction": fraction != 1, "--min-samples": min_samples != 1}
         if late := [flag for flag, value in dealing.items() if value]:
@@ -111,22 +168,6 @@ def split(
             min_samples=min_samples,
             emd=emd,
         )
-
-
-def is_saved(expression: str | None) -> bool:
-    """Whether a partition is named by the file that it was saved to."""
-    return expression is not None and expression.endswith(".npz")
-
-
-def column_of(expression: str | None) -> str | None:
-    """The column of ``by(column)``, which a table must be told of before it is read."""
-    from unskew.expression import parse_one
-
-    if expression is None or is_saved(expression):
-        return None
-    call = parse_one(expression, "partition")
-    given = call.args[:1] or tuple(value for key, value in call.kwargs if key == "column")
-    return str(given[0]) if call.name == "by" and given else None
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from unskew.cli import app, completion, options
 from unskew.errors import InputError
+from unskew.progress import tell_columns
 
 if TYPE_CHECKING:
     from unskew.report.diagnosis import Diagnosis
@@ -42,6 +43,10 @@ def partition(
     ] = None,
     label: options.Label = None,
     client: options.Client = None,
+    features: options.Features = None,
+    drop: options.Drop = None,
+    impute: options.Impute = None,
+    fit: options.Fit = None,
     data_folder: options.DataFolder = None,
     scarce: options.Scarce = 50,
     solve: Annotated[
@@ -66,7 +71,7 @@ def partition(
         )
     _make(
         data, str(expression), clients, seed, fraction, samples_per_client, min_samples, emd,
-        out, picture, label, client, data_folder, scarce, as_json,
+        out, picture, label, client, options.TableFlags(features, drop, impute, fit), data_folder, scarce, as_json,
     )  # fmt: skip
 
 
@@ -83,12 +88,15 @@ def _make(
     picture: str | None,
     label: str | None,
     client: str | None,
+    columns: options.TableFlags,
     data_folder: str | None,
     scarce: int,
     as_json: bool,
 ) -> None:
+    from unskew.data.partition.by import column_of
+
     targets = options.checked_outputs(out, picture)
-    dataset = options.loaded(data, data_folder, label, client or options.column_of(expression))
+    dataset = options.loaded(data, data_folder, label, client or column_of(expression), columns)
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
     from unskew.report.diagnosis import diagnose
 
@@ -111,8 +119,9 @@ def _make(
     if as_json:
         shown = found.as_dict()
         del shown["findings"], shown["advice"]
-        typer.echo(json.dumps(shown | {"saved": out, "picture": picture}))
+        typer.echo(json.dumps(shown | options.columns_told(dataset) | {"saved": out, "picture": picture}))
         return
+    tell_columns(options.columns_told(dataset))
     console = Console()
     _show(found, console)
     for what, place in (("partition", out), ("picture", picture)):

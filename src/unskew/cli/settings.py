@@ -33,6 +33,7 @@ WORDS = {
     "decay": ("constant", "exponential", "linear", "step"),
     "network": ("wireless",),
     "device": ("auto", "cpu", "cuda"),
+    "impute": ("median", "most_frequent", "drop"),
 }
 """What other settings may begin with, for completion."""
 
@@ -69,7 +70,8 @@ def _flag(field: dataclasses.Field[Any], panel: str, some: Mapping[str, str] | N
     hidden = some is not None and field.name not in some
     if some is not None:
         shown, panel = some.get(field.name, ""), "What may change"
-    many = typing.get_origin(hint) is tuple
+    # words of drop are columns, perhaps several
+    many = typing.get_origin(hint) is tuple or field.name == "drop"
     kind: Any = bool | None if hint is bool else list[str] | None if many else str | None
     flag = f"{name}/--no-{name[2:]}" if hint is bool else name
     metavar = None if hint is bool else _metavar(hint)
@@ -94,8 +96,11 @@ def _completion(name: str, hint: Any) -> Callable[[str], Any] | None:
 
 def _metavar(hint: Any) -> str:
     options = [o for o in (typing.get_args(hint) or (hint,)) if o is not type(None)]
+    if len(options) == 1 and typing.get_origin(options[0]) is typing.Literal:
+        return _metavar(options[0])
     if typing.get_origin(hint) is typing.Literal:
-        return "|".join(map(str, options))
+        words = "|".join(map(str, options))
+        return words if len(words) <= 20 else "RULE"  # the help text says which there are
     return {int: "N", float: "X", str: "TEXT"}.get(options[-1], "X")
 
 
@@ -112,16 +117,28 @@ def effective(experiment: Path | None, given: dict[str, Any]) -> tuple[Spec, dic
 
 def written(given: dict[str, Any]) -> dict[str, Any]:
     """The settings whose flags were written, as values."""
-    return {name: _read(name, value) for name, value in given.items() if value is not None and value != []}
+    return {
+        name: _read_drop(value) if name == "drop" else _read(name, value)
+        for name, value in given.items()
+        if value is not None and value != []
+    }
+
+
+def _read_drop(given: list[str]) -> Any:
+    """The share of clients that never answer, or columns to leave out: ``Spec.of`` tells them apart."""
+    return _read("drop", given[0]) if len(given) == 1 and isinstance(_word(given[0]), (int, float)) else given
 
 
 def _read(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return value
-    if isinstance(value, list):
-        return convert(tuple(_word(v) for v in value), HINTS[name], name)
     hint = HINTS[name]
-    plain = hint is str or str in typing.get_args(hint) or typing.get_origin(hint) is typing.Literal
+    options = typing.get_args(hint)
+    if isinstance(value, list):
+        items = value if options[0] is str else map(_word, value)
+        return convert(tuple(items), hint, name)
+    literal = any(typing.get_origin(o) is typing.Literal for o in (hint, *options))
+    plain = hint is str or str in options or (literal and value.lower() != "none")
     return convert(value if plain else _word(value), hint, name)
 
 

@@ -12,6 +12,7 @@ import typer
 from unskew.cli import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings
+from unskew.progress import tell_columns
 
 
 @app.command()
@@ -58,6 +59,8 @@ def sweep(
         for row in rows:
             numbers = [f"{row[k]:.4f}" if row[k] is not None else "-" for k in ("final", "best")]
             shown.add_row(escape(row["cell"]), row["status"], *numbers)
+        for about in tables_of(done):
+            tell_columns(about)
         console = Console()
         console.print(shown)
         for row in rows:
@@ -67,6 +70,16 @@ def sweep(
         following = escape(f"unskew report {shlex.quote(str(folder))}")
         console.print(f"next: {following}", soft_wrap=True, highlight=False)
     return 1 if any(row["status"] == "failed" for row in rows) else 0
+
+
+def tables_of(done: list[Any]) -> list[dict[str, Any]]:
+    """What the runs tell of their tables' columns, each different one once."""
+    found: list[dict[str, Any]] = []
+    for cell in done:
+        about = {"table": cell.result.get("data", {}).get("table")}
+        if about["table"] is not None and about not in found:
+            found.append(about)
+    return found
 
 
 class Teller:

@@ -231,6 +231,21 @@ class Columns:
         kind = "median" if self.impute == "median" else "most frequent value"
         return f"filled with the {kind}{words} of {own}"
 
+    def summary(self, name: str) -> dict[str, Any]:
+        """What a run's folder, and ``--json``, tell of the columns."""
+        return {
+            "features": list(self.features),
+            "label": self.label,
+            "clients": list(self.clients),
+            "unused": dict(self.unused),
+            "missing": dict(self.missing),
+            "dropped_rows": self.dropped,
+            "impute": self.impute,
+            "fit": self.fit,
+            "discloses": self.disclosure,
+            "told": [list(line) for line in self.told(name)],
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""
         return asdict(self)

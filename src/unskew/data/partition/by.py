@@ -11,6 +11,7 @@ import numpy as np
 from unskew.data.dataset import Array
 from unskew.data.partition.family import Family, Task
 from unskew.errors import InputError, unknown
+from unskew.expression import parse_one
 
 
 @dataclass(frozen=True)
@@ -57,3 +58,16 @@ def _distinct(values: Array) -> tuple[Array, Array]:
         values = values.astype(str)  # mixed kinds have no order of their own
     distinct, place = np.unique(values, return_inverse=True)
     return distinct, place.reshape(-1)
+
+
+def column_of(expression: str | None) -> str | None:
+    """The column of ``by(column)``, which a table must be told of before it is read; a saved partition tells it too."""
+    from unskew.data.partition.result import Partition
+
+    if expression is None:
+        return None
+    if expression.endswith(".npz"):
+        expression = str(Partition.load(expression).record["expression"])
+    call = parse_one(expression, "partition")
+    given = call.args[:1] or tuple(value for key, value in call.kwargs if key == "column")
+    return str(given[0]) if call.name == "by" and given else None
