@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 
 PEERS  := flower pfl fluke
 
-.PHONY: demo test check docs bench peers clean
+.PHONY: demo test check docs docs-serve bench peers clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -29,7 +29,10 @@ test: check         ## lint, types and the whole suite
 
 docs: $(READY)      ## the site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	@echo "open site/index.html"
+	@echo "open site/index.html (search works there too), or: make docs-serve"
+
+docs-serve: $(READY) ## the site at http://127.0.0.1:8000, anew whenever a page changes
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: $(READY) peers  ## speed and scale, beside other libraries, as ratios in one run
 	$(BIN)/python -m benchmarks

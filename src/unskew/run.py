@@ -151,6 +151,13 @@ def run(
     """Train and log. Settings are the fields of ``Spec``; ``dataset`` may also be a Federation or arrays.
 
     With ``out`` the run has a folder and can be resumed; without, it stays in memory.
+
+    - ``spec``: settings to begin with; those that are given by name overrule them.
+    - ``dataset``: a data set's name, a path to own data, a ``Dataset``, a ``Federation``, or arrays ``(x, y)`` or
+      ``(x, y, x_test, y_test)``.
+    - ``model``: a model's name, or a ``torch.nn.Module`` to begin with.
+    - ``method``: parts joined with +, such as ``"scaffold+sem"``, or a ``Method``.
+    - ``progress``: a bar or lines, none where it is False, or an object of your own with ``advance(line)``.
     """
     if spec is not None and not isinstance(spec, Spec):
         raise InputError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from typer.testing import CliRunner
 
-from unskew.cli import app
+from unskew.cli import app, main
 from unskew.cli.methods import _short
 from unskew.expression import summary
 from unskew.method import PARTS
@@ -36,3 +39,44 @@ def test_parameters_are_shown_as_a_user_writes_them():
     assert "  absent: client or batch; default client\n" in show["fedrs"]
     assert "  printed: true or false; default false\n" in show["fedlc"]
     assert not [name for name, text in show.items() if "Literal" in text or "None" in text or "Store" in text]
+
+
+def test_a_part_of_ones_own_is_shown_like_any_other(tmp_path, monkeypatch):
+    """By package.module:Class, with values or without: what to write, its text, parameters and what it discloses."""
+    (tmp_path / "mine_shown.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from unskew.parts import Objective\n"
+        "@dataclass(frozen=True)\n"
+        "class Mine(Objective):\n"
+        "    '''Does what I want.'''\n"
+        "    name: ClassVar[str] = 'mine'\n"
+        "    paper: ClassVar[str] = 'a paper'\n"
+        "    discloses: ClassVar[tuple[str, ...]] = ('its age',)\n"
+        "    mu: float = 0.5\n"
+        "class Loose(Mine): pass\n"
+        "class Bare: pass\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for written in ("mine_shown:Mine", "mine_shown:Mine(mu=2)"):
+        shown = CliRunner().invoke(app, ["methods", written]).output
+        assert "mine_shown:Mine(mu=0.5)  objective\nDoes what I want.\n" in shown
+        assert "mu: a number; default 0.5" in shown
+        assert "paper      a paper\ndiscloses  its age" in shown
+    told = json.loads(CliRunner().invoke(app, ["methods", "mine_shown:Mine", "--json"]).output)
+    assert told["write"] == "mine_shown:Mine(mu=0.5)"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nowhere_at_all:Mine", "cannot import 'nowhere_at_all' for the part nowhere_at_all:Mine"),
+        ("json:Mine", "there is no 'Mine' in 'json'"),
+        ("json:JSONDecoder", "'json:JSONDecoder' is not a part: derive it from a slot class of unskew.parts"),
+        ("semm", "there is no method or part 'semm'; did you mean 'sem'"),
+    ],
+)
+def test_what_is_no_part_is_told_in_a_sentence(name, said, capsys):
+    """With what to write instead, and exit code 2."""
+    assert main(["methods", name]) == 2
+    assert said in capsys.readouterr().err

@@ -12,6 +12,7 @@ import typer
 
 from unskew.cli import app, completion
 from unskew.cli.options import Json
+from unskew.errors import InputError
 
 
 @app.command()
@@ -19,7 +20,9 @@ def methods(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="One part or preset, in full.", autocompletion=completion.methods
+            metavar="[NAME]",
+            help="One part or preset, or your own as package.module:Class, in full.",
+            autocompletion=completion.methods,
         ),
     ] = None,
     as_json: Json = False,
@@ -40,7 +43,7 @@ def methods(
             return
         _list(console)
         return
-    if name not in PARTS and name not in PRESETS:
+    if ":" not in name and name not in PARTS and name not in PRESETS:
         raise unknown("method or part", name, [*PARTS, *PRESETS])
     told = about(name)
     if as_json:
@@ -75,7 +78,7 @@ def _flowing(text: str, width: int = 100) -> str:
 def about(name: str) -> dict[str, Any]:
     """Everything a listing says of one part or preset."""
     from unskew.expression import in_words, signature
-    from unskew.method import PARTS, PRESETS, Method
+    from unskew.method import PARTS, PRESETS, Method, own_part
 
     if name in PRESETS:
         expression, text = PRESETS[name]
@@ -87,7 +90,10 @@ def about(name: str) -> dict[str, Any]:
             "paper": "; ".join(dict.fromkeys(p.paper for p in method.parts if p.paper)),
             "discloses": list(method.discloses),
         }
-    cls = PARTS[name]
+    path = name.partition("(")[0].strip()  # with values or without
+    cls = own_part(path) if ":" in path else PARTS[path]
+    if not dataclasses.is_dataclass(cls):
+        raise InputError(f"{path} must be a @dataclass(frozen=True), whose fields are its parameters")
     hints = typing.get_type_hints(cls)
     fields = {
         f.name: {
@@ -97,7 +103,7 @@ def about(name: str) -> dict[str, Any]:
         for f in dataclasses.fields(cls)
     }
     return {
-        "write": signature(cls),
+        "write": signature(cls).replace(cls.name, path, 1),
         "slot": cls.slot,
         "text": inspect.getdoc(cls) or "",
         "paper": cls.paper,

@@ -1,0 +1,81 @@
+"""The site: what is on it, and that its pages are made of what is in the repository."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import unskew
+from unskew.spec import Spec
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+import site_pages  # noqa: E402
+
+sys.path.pop(0)
+
+API = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+SITE = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", unskew.__all__)
+def test_every_public_name_is_in_the_reference(name):
+    """Under the module that it lives in, which mkdocstrings reads."""
+    found = getattr(unskew, name)
+    assert f"\n::: {found.__module__}.{name}\n" in API
+
+
+def test_everything_in_the_reference_is_there():
+    """No line of it names what was moved or removed."""
+    import importlib
+
+    for path in re.findall(r"^::: (\S+)$", API, re.M):
+        module, _, name = path.rpartition(".")
+        assert getattr(importlib.import_module(module), name).__doc__, path
+
+
+def test_the_reference_has_a_row_for_every_setting():
+    """Its type, its default and its help, from the record itself."""
+    table = site_pages.on_page_markdown(
+        "<!-- settings -->", SimpleNamespace(file=SimpleNamespace(src_uri="api.md"))
+    )
+    assert len(table.splitlines()) == 2 + len(dataclasses.fields(Spec))
+    assert "| `batch` | a whole number | `32` | Samples a step. |" in table
+    assert "<!-- settings -->" in API
+
+
+@pytest.mark.parametrize("page", site_pages.PAGES)
+def test_contributing_and_changelog_are_pages(page):
+    """As they are at the root, with links that lead to pages; what is at the root is not copied."""
+    made = site_pages.on_page_markdown("", SimpleNamespace(file=SimpleNamespace(src_uri=page)))
+    assert made.splitlines()[0] == (ROOT / site_pages.PAGES[page]).read_text(encoding="utf-8").splitlines()[0]
+    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```", "", made, flags=re.S)):
+        assert "://" in link or (ROOT / "docs" / link).is_file(), link
+    assert f": {page}" in SITE
+
+
+def test_search_needs_neither_a_server_nor_a_network():
+    """The offline plugin, with a stand-in for workers that is in the repository instead of on somebody's server."""
+    assert "- offline" in SITE
+    assert "polyfills: [assets/iframe-worker.js]" in SITE
+    assert (ROOT / "docs" / "assets" / "iframe-worker.js").is_file()
+    assert "docs-serve:" in (ROOT / "Makefile").read_text()
+
+
+def test_own_parts_shows_memory_at_the_server_and_at_clients():
+    """FedAvgM as the example; its code, its checks and its command are run with the page."""
+    page = (ROOT / "docs" / "own_parts.md").read_text(encoding="utf-8")
+    for shown in (
+        "class FedAvgM(Aggregate)",
+        "def init_server",
+        "def init_client",
+        "check_part(FedAvgM)",
+        "def absorb",
+    ):
+        assert shown in page
+    assert "$ unskew methods fedavgm:FedAvgM\n" in page
