@@ -79,3 +79,24 @@ def test_own_parts_shows_memory_at_the_server_and_at_clients():
     ):
         assert shown in page
     assert "$ unskew methods fedavgm:FedAvgM\n" in page
+
+
+def test_pictures_suit_a_dark_page():
+    """Charts and drawings on white are turned over there; what shows photographs is marked and stays as it is."""
+    style = (ROOT / "docs" / "assets" / "site.css").read_text()
+    assert '[data-md-color-scheme="slate"] .md-typeset img:not(.as-is)' in style
+    photographs = {"privacy-reconstructions.png", "privacy-inversions.png"}
+    for page in (ROOT / "docs").rglob("*.md"):
+        for picture, mark in re.findall(
+            r"!\[[^\]]*\]\([^)]*?([\w-]+\.(?:png|svg))\)(\{ \.as-is \})?", page.read_text()
+        ):
+            assert bool(mark) == (picture in photographs), f"{page.name}: {picture}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/quickstart.md"])
+def test_who_installs_is_told_of_the_small_wheel(page):
+    """PyTorch's CPU build, where the usual one brings gigabytes for GPUs; and where its address is."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert "$ pip install torch --index-url …   # PyTorch's CPU wheels" in text
+    assert "(https://pytorch.org/get-started/locally/)" in text
+    assert text.index("--index-url") < text.index("$ pip install .\n")
