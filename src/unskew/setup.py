@@ -224,7 +224,13 @@ def auto_model(name: str, dataset: Dataset) -> str:
 def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None) -> tuple[Federation, Any]:
     from unskew.data import from_arrays, load
     from unskew.data.partition import PRESETS, Partition, partition
+    from unskew.data.sources import SOURCES
 
+    if spec.label is not None and (data is not None or spec.dataset.partition("(")[0] in SOURCES):
+        raise InputError(
+            f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
+            "(what reports call the method is method_label)"
+        )
     if isinstance(data, Federation):
         return data, None
     if isinstance(data, Dataset):

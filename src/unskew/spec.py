@@ -60,6 +60,9 @@ class Spec:
     emd: float | None = _setting(None, "Solve the partition's own parameters for this EMD.")
     partition_seed: int | None = _setting(None, "A seed for the partition alone; default: the run's seed.")
     method: str = _setting("fedavg", "Parts joined with +, or a preset (see `unskew methods`).")
+    method_label: str | None = _setting(
+        None, "What reports call the method; default: what stands under method."
+    )
     model: str = _setting("auto", "A model's name (see `unskew models`) or package.module:Class.")
     rounds: int = _setting(50, "How many rounds.")
     cohort: int | float = _setting(10, "Clients a round: a number, or a share below 1.")
@@ -143,6 +146,8 @@ class Spec:
             raise InputError(f"target is an accuracy from 0 to 1, such as 0.9, not {strange[0]:g}")
         if early := [r for r in self.keep if r < 1]:
             raise InputError(f"keep names rounds, of which the first is 1, not {early[0]}")
+        if self.method_label is not None and (not self.method_label.strip() or "\n" in self.method_label):
+            raise InputError(f'method_label is a short text such as "ours", not {self.method_label!r}')
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs momentum above 0, for example momentum = 0.9")
         if self.optimizer == "adam" and self.momentum:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from unskew.report.results import words
 from unskew.report.results.comparison import compare
-from unskew.report.results.statistics import estimate
+from unskew.report.results.statistics import Difference, estimate
 
 WriteRun = Callable[..., Path]
 
@@ -27,7 +28,8 @@ def test_a_difference_beyond_chance_is_a_win(six_runs: Path) -> None:
     said = compare(six_runs).headline
     assert said.title == "full beats fedavg by 5.0 points"
     assert said.lead == (
-        "Final global test accuracy 87.0% ± 6.6 after round 3, mean of 3 seeds, against 82.0% ± 5.0. "
+        "Final global test accuracy 87.0% ± 6.6 after round 3 (mean of 3 seeds ± half the 95% interval), "
+        "against 82.0% ± 5.0. "
         "The difference is 5.0 points (95% interval +2.5 to +7.5 over 3 paired seeds, p = 0.013): "
         "more than chance explains."
     )
@@ -68,6 +70,50 @@ def test_a_baseline_that_nothing_beats_is_the_headline(write_run: WriteRun, tmp_
     assert "11.0 points below" in said.lead
 
 
+def test_one_seed_is_never_nothing_beats(write_run: WriteRun, tmp_path: Path) -> None:
+    """A baseline that leads on one seed leads on one seed, as any other method does."""
+    said = say(write_run, tmp_path, fedavg=[0.6], full=[0.5])
+    assert said.title == "fedavg is ahead of full by 10.0 points on one seed"
+    assert "run more seeds to know" in said.lead
+
+
+def test_a_method_that_wins_on_the_shared_seeds_is_not_nothing(write_run: WriteRun, tmp_path: Path) -> None:
+    """fedavg has a third seed that lifts its mean; on the two they share full is 0.10 and 0.1001 above."""
+    for seed, value in enumerate((0.5, 0.5, 0.95)):
+        write_run(f"fedavg-{seed}", [value], method="fedavg", seed=seed)
+    for seed, value in enumerate((0.6, 0.6001)):
+        write_run(f"full-{seed}", [value], method="full", seed=seed)
+    said = compare(tmp_path).headline
+    assert said.title == "fedavg has the highest mean, but full beats it on the seeds they share"
+
+
+@pytest.mark.parametrize(("spread", "around"), [("ci", "± 6.6"), ("sd", "± 2.6")])
+def test_plus_minus_is_what_was_asked_for(six_runs: Path, spread: Literal["ci", "sd"], around: str) -> None:
+    """full: sd 2.65, half the interval 6.57; the sentence says which it is."""
+    lead = compare(six_runs, spread=spread).headline.lead
+    assert f"87.0% {around}" in lead
+    assert words.MEANING[spread] in lead
+
+
+def test_only_what_is_more_than_chance_is_coloured(
+    write_run: WriteRun, tmp_path: Path, six_runs: Path
+) -> None:
+    """p = 0.013 is green one way and red the other; a gain on one seed, and 0.00, are neither."""
+    ((_, (full, _)),) = compare(six_runs).tables
+    assert full.difference is not None
+    assert words.tone(full.difference, full.p_holm) == "up"
+    ((_, (_, fedavg)),) = compare(six_runs, "full").tables
+    assert fedavg.difference is not None
+    assert words.tone(fedavg.difference, fedavg.p_holm) == "down"
+    write_run("one/a", [0.5], method="fedavg")
+    write_run("one/b", [0.6], method="full")
+    ((_, (alone, _)),) = compare(tmp_path / "one").tables
+    assert alone.difference is not None
+    assert words.tone(alone.difference, alone.p_holm) == ""
+    tiny = Difference(-0.00001, 0.0, 0.001, (0, 1, 2))
+    assert (words.tone(tiny, 0.001), words.signed(-0.00001, 2)) == ("", "0.00")
+
+
 def test_methods_with_equal_numbers_are_called_equal(write_run: WriteRun, tmp_path: Path) -> None:
     """A method that changes nothing wins nothing; the first by name leads the table."""
     said = say(write_run, tmp_path, full=[0.5, 0.6], centralized=[0.9, 0.9])
@@ -89,7 +135,7 @@ def test_several_problems_count_who_is_best_where(write_run: WriteRun, tmp_path:
         write_run(f"fedavg-{partition}", [fedavg], method="fedavg", partition=partition)
         write_run(f"full-{partition}", [full], method="full", partition=partition)
     said = compare(tmp_path).headline
-    assert said.title == "full is best in 2 of 3 settings"
+    assert said.title == "full is ahead in 2 of 3 settings on one seed"
     assert "iid: fedavg at 90.0%" in said.lead
 
 

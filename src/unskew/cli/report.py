@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from unskew.cli import app, completion, options
+from unskew.errors import InputError
 
 
 @app.command()
@@ -42,19 +43,69 @@ def report(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="A title of your own for the page.")] = None,
+    target: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--target",
+            metavar="X",
+            help="Tell what it cost to reach this accuracy, such as 0.8; may be repeated.",
+        ),
+    ] = None,
+    spread: Annotated[
+        str,
+        typer.Option(
+            "--spread", metavar="ci|sd", help="What ± is: half the 95% interval, or the standard deviation."
+        ),
+    ] = "ci",
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="METHOD=TEXT", help="What a method is called in the report; may be repeated."
+        ),
+    ] = None,
+    width: Annotated[
+        str | None,
+        typer.Option(
+            "--width", metavar="W", help="Of a figure: pixels, or with a unit such as 84mm or 3.3in."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare runs over seeds: what won, by how much, how sure, at what cost."""
     from unskew.report.results.comparison import compare
     from unskew.report.results.terminal import show
-    from unskew.report.results.write import save, target
+    from unskew.report.results.write import destination, pixels, save
 
-    place, kind = target(runs, out, format)
-    compared = compare(runs, baseline)
-    save(compared, place, kind, title)
+    place, kind = destination(runs, out, format)
+    wide = pixels(width, kind) if width is not None else None
+    compared = compare(runs, baseline, target=target or (), spread=spread, labels=_labels(label or []))  # type: ignore[arg-type]
+    save(compared, place, kind, title, wide)
     if as_json:
         typer.echo(json.dumps(compared.as_dict() | {"report": str(place)}))
         return
     console = Console()
     show(compared, console)
     console.print(f"\nreport written to [bold]{escape(str(place))}[/]", soft_wrap=True)
+
+
+def _labels(given: list[str]) -> dict[str, str]:
+    """METHOD=TEXT, where a method's own values have = in their brackets."""
+    labels: dict[str, str] = {}
+    for text in given:
+        method, equals, label = _outside_brackets(text)
+        if not equals or not method.strip() or not label.strip():
+            raise InputError(
+                f"--label {text!r} is not METHOD=TEXT; write e.g. --label 'fedprox(mu=0.1)=FedProx'"
+            )
+        labels[method.strip()] = label.strip()
+    return labels
+
+
+def _outside_brackets(text: str) -> tuple[str, str, str]:
+    """Split at the first = that is in no brackets."""
+    depth = 0
+    for at, character in enumerate(text):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if character == "=" and depth == 0:
+            return text[:at], "=", text[at + 1 :]
+    return text, "", ""

@@ -15,7 +15,7 @@ def findings(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for told in (record.get("correlation") or {}).get("models", []):
         yield (
             "correlation",
-            f"c = {told['mean']:.2f} (± {told['sd']:.2f} over batches) of {_when(told)}",
+            f"c = {told['mean']:.2f} (sd {told['sd']:.2f} over batches) of {_when(told)}",
         )
     for told in (record.get("reconstruction") or {}).get("results", []):
         yield "reconstruction", _reconstruction(told)

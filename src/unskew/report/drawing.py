@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,17 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, title: str) -> Path:
         case ".svg":
             drawn = vl_convert.vegalite_to_svg(specification).encode()
         case _:
-            drawn = vl_convert.vegalite_to_pdf(specification)
+            drawn = vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(specification)))
     with written_whole(place) as draft:
         draft.write_bytes(drawn)
     return place
+
+
+def in_points(svg: str) -> str:
+    """The same drawing where a pixel is 1/96 inch: what makes a PDF of it takes every number for a point of 1/72."""
+    return re.sub(
+        r'(<svg[^>]*?) width="([\d.]+)" height="([\d.]+)"',
+        lambda found: f'{found[1]} width="{float(found[2]) * 0.75:g}" height="{float(found[3]) * 0.75:g}"',
+        svg,
+        count=1,
+    )

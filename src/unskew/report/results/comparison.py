@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, get_args
 
+from unskew.errors import InputError, unknown
+from unskew.report.results.baseline import baseline_method, baseline_note
 from unskew.report.results.damage import refuse_without_numbers, with_damage
 from unskew.report.results.gather import ACCURACY, Record, gather
-from unskew.report.results.groups import Problem, baseline_method, problems
+from unskew.report.results.groups import Problem, canonical, problems
 from unskew.report.results.leaderboard import Row, leaderboard
+from unskew.report.results.reach import checked, cost_until
+from unskew.report.results.statistics import Spread
 from unskew.report.results.words import Headline, headline
 
 if TYPE_CHECKING:
@@ -17,11 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Every problem with its leaderboard, and what they say together."""
+    """Every problem with its leaderboard, and what they say together.
+
+    ``notes`` are what must be said of each problem's baseline, mostly nothing; ``spread`` is what ± means.
+    """
 
     records: tuple[Record, ...]
     tables: tuple[tuple[Problem, tuple[Row, ...]], ...]
     headline: Headline
+    notes: tuple[str, ...] = ()
+    spread: Spread = "ci"
 
     @property
     def unfinished(self) -> list[Record]:
@@ -29,38 +39,76 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for ``--json``."""
+        goals = {r.name: r.target for _, rows in self.tables for row in rows for r in row.reached}
         return {
             "headline": f"{self.headline.title}. {self.headline.lead}",
             "metric": ACCURACY,
+            "spread": self.spread,
             "problems": [
-                {"name": problem.name, "leaderboard": [row.as_dict() for row in rows]}
-                for problem, rows in self.tables
+                {
+                    "name": problem.name,
+                    "baseline_note": note or None,
+                    "leaderboard": [row.as_dict() for row in rows],
+                }
+                for (problem, rows), note in zip(self.tables, self.notes, strict=True)
             ],
-            "runs": [_said(record) for record in self.records],
+            "runs": [_said(record, goals) for record in self.records],
         }
 
 
-def compare(runs: Runs, baseline: str | None = None) -> Comparison:
-    """Read and compare runs, run folders or folders of them; ``baseline`` names a method."""
-    records = gather(runs)
+def compare(
+    runs: Runs,
+    baseline: str | None = None,
+    *,
+    target: float | Sequence[float] = (),
+    spread: Spread = "ci",
+    labels: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Read and compare runs, run folders or folders of them; ``baseline`` names a method.
+
+    ``target`` names accuracies whose cost is told, in place of those the runs watched for; ``spread`` says what ± is;
+    ``labels`` says what methods are called.
+    """
+    goals = checked(target)
+    if spread not in get_args(Spread):
+        raise unknown("spread", spread, get_args(Spread))
+    records = labelled(gather(runs), labels or {})
     refuse_without_numbers(records)
     found = problems(records)
     method = baseline_method(found, baseline)
-    tables = tuple((problem, tuple(leaderboard(problem, method))) for problem in found)
-    return Comparison(tuple(records), tables, with_damage(headline(tables), records))
+    tables = tuple((problem, tuple(leaderboard(problem, method, goals, spread))) for problem in found)
+    notes = tuple(baseline_note(problem, method) for problem in found)
+    return Comparison(tuple(records), tables, with_damage(headline(tables, notes), records), notes, spread)
 
 
-def _said(record: Record) -> dict[str, Any]:
+def labelled(records: Sequence[Record], labels: Mapping[str, str]) -> list[Record]:
+    """The records with labels of their own for methods; keys are methods in any spelling."""
+    wanted = {}
+    for method, label in labels.items():
+        if not isinstance(label, str) or not label.strip() or "\n" in label:
+            raise InputError(f"the label of {method} must be a short text, not {label!r}")
+        wanted[canonical(method)] = label.strip()
+    methods = {canonical(record.spec.method): record.spec.method for record in records}
+    for name, method in zip(wanted, labels, strict=True):
+        if name not in methods:
+            raise unknown("method among these runs called", method, set(methods.values()))
+    return [replace(record, label=wanted.get(canonical(record.spec.method))) for record in records]
+
+
+def _said(record: Record, goals: Mapping[str, float]) -> dict[str, Any]:
     judged = bool(record.judged)
     return {
         "folder": str(record.path) if record.path else None,
         "method": record.spec.method,
+        "label": record.called,
         "seed": record.spec.seed,
         "status": record.status,
         "error": record.result.get("error"),
         "damage": str(record.damage) or None,
+        "diverged": record.diverged,
         "round": record.round,
         "rounds": record.spec.rounds,
         "final": {"accuracy": record.final[ACCURACY], "round": record.final["round"]} if judged else None,
         "best": {"accuracy": record.best[ACCURACY], "round": record.best["round"]} if judged else None,
+        "cost_to_target": {name: cost_until(record, target) for name, target in goals.items()},
     }

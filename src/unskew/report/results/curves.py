@@ -63,7 +63,7 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
     """Accuracy against rounds, bytes, sample-steps and time on the air, then the extras; one legend for all."""
     chosen = alt.selection_point(fields=["label"], bind="legend", toggle="true", name="chosen")
     half = (width - GAP) // 2
-    goals = sorted({goal for row in rows for run in row.group.counted for goal in run.spec.target})
+    goals = [to.target for to in rows[0].reached if to.asked]
     first = panel(
         rows, looks, "Global test accuracy over rounds", width=width, height=320, chosen=chosen, goals=goals
     ).add_params(chosen)
@@ -92,7 +92,7 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
 def panel(
     rows: Sequence[Row],
     looks: Mapping[str, Style],
-    title: str,
+    title: str | list[str],
     axis: Axis = ROUNDS,
     measure: str = ACCURACY,
     *,
@@ -101,8 +101,12 @@ def panel(
     chosen: Any = None,
     goals: Sequence[float] = (),
     legend: Literal["top", "bottom"] = "top",
+    room: int = WIDTH,
 ) -> Picture:
-    """One set of curves; ``chosen`` is the selection that the legend makes, where it can be clicked."""
+    """One set of curves; ``chosen`` is the selection that the legend makes, where it can be clicked.
+
+    ``room`` is how wide the legend may be.
+    """
     curves = [_points(row, axis, measure) for row in rows]
     labels = [row.group.label for row in rows]
     share = measure.endswith("accuracy")
@@ -118,15 +122,17 @@ def panel(
     base = alt.Chart(alt.InlineData(values=[point for curve in curves for point in curve])).encode(
         x=alt.X("x:Q")
         .scale(nice=False, zero=axis.zero)
-        .axis(title=axis.title, grid=False, tickCount=6, tickMinStep=1, labelExpr=axis.label),
+        .axis(
+            title=axis.title, grid=False, tickCount=min(6, width // 50), tickMinStep=1, labelExpr=axis.label
+        ),
         color=colour(labels, looks).legend(
             title=None,
             orient=legend,
-            columns=max(2, WIDTH // (46 + 7 * max(map(len, labels)))),
+            columns=max(1, room // (46 + 7 * max(map(len, labels)))),
             symbolType="stroke",
             symbolStrokeWidth=3,
             symbolOpacity=1,
-            labelLimit=300,
+            labelLimit=min(300, max(120, room - 40)),
             labelFontSize=12,
         ),
         tooltip=[

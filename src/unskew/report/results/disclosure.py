@@ -19,8 +19,8 @@ MOST_PICTURES = 4
 def disclosure_section(tables: Sequence[tuple[Any, Sequence[Row]]]) -> Iterator[Block]:
     """A row a method, then a part for every attacked run, the first of each method with its pictures."""
     rows = [row for _, held in tables for row in held]
-    first = {row.group.method: row.group.counted[0] for row in reversed(rows) if row.group.counted}
-    records = {method: first[method] for method in dict.fromkeys(row.group.method for row in rows)}
+    first = {row.group.called: row.group.counted[0] for row in reversed(rows) if row.group.counted}
+    records = {method: first[method] for method in dict.fromkeys(row.group.called for row in rows)}
     head = ["method", "beyond a model update", "sent by clients", "sent to clients", "exposure", "c"]
     table = [[method, *_told(record)] for method, record in records.items()]
     kept = [0, 1, *(at for at in range(2, 6) if any(row[at] != words.DASH for row in table))]
@@ -97,7 +97,7 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
     yield Table(
         ["method", "attack", "what it found"],
         [
-            [f"{r.spec.method}, seed {r.spec.seed}", name, sentence]
+            [f"{r.called}, seed {r.spec.seed}", name, sentence]
             for r, found, _ in attacked
             for name, sentence in findings(found)
         ],
@@ -105,6 +105,6 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
     drawn: set[tuple[str, str]] = set()
     for r, _, pictures in attacked:
         for name, png, caption in pictures:
-            if (r.spec.method, name) not in drawn and len(drawn) < MOST_PICTURES:
-                drawn.add((r.spec.method, name))
-                yield Image(png, f"{r.spec.method}: {GRIDS[name].lower()}. {caption}", GRIDS[name])
+            if (r.called, name) not in drawn and len(drawn) < MOST_PICTURES:
+                drawn.add((r.called, name))
+                yield Image(png, f"{r.called}: {GRIDS[name].lower()}. {caption}", GRIDS[name])

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ACCURACY = "global_test_accuracy"
 DIRECTIONS = ("down", "up", "peer")
+DIVERGED = 1e3
+"""A loss that no model has that still learns: a guess among a million classes has 14."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +43,12 @@ class Record:
     status: str  # done, failed, running, or interrupted: said to be running, but nobody holds its lock
     held: Partition | None = field(default=None, repr=False)
     damage: Damage = field(default_factory=Damage)
+    label: str | None = None  # what the report is told to call its method
+
+    @property
+    def called(self) -> str:
+        """What the method is called: by the report's own label, by the run's, else by its expression."""
+        return self.label or self.spec.method_label or self.spec.method
 
     @cached_property
     def judged(self) -> list[dict[str, Any]]:
@@ -62,9 +70,21 @@ class Record:
         """The first of the rounds with the highest accuracy."""
         return max(self.judged, key=lambda line: float(line[ACCURACY]))
 
-    def total(self, name: str) -> float:
-        """A cost, added up over the rounds."""
-        return sum(number(line.get(name)) or 0 for line in self.lines)
+    @property
+    def diverged(self) -> bool:
+        """Whether training blew up: the last loss is none that a model can have, or no last answer was usable."""
+        if not self.judged:
+            return False
+        loss = number(self.final.get("global_test_loss", 0.0))  # a log without losses says nothing of them
+        last = self.lines[-1]
+        refused = bool(last.get("rejected")) and not last.get("answered")
+        return loss is None or loss > DIVERGED or refused
+
+    def total(self, name: str, last: int | None = None) -> float:
+        """A cost, added up over the rounds, or over those up to the ``last``."""
+        return sum(
+            number(line.get(name)) or 0 for line in self.lines if last is None or int(line["round"]) <= last
+        )
 
     @property
     def bytes_moved(self) -> float:
@@ -154,7 +174,7 @@ def run_folders(path: Path) -> list[Path]:
         raise InputError(f"there is no run folder {path}")
     if not path.is_dir():
         raise InputError(f"{path} is a file; name the run folder, the one with spec.json in it")
-    found = [path] if (path / "spec.json").is_file() else sorted(_below(path), key=_naturally)
+    found = [path] if (path / "spec.json").is_file() else sorted(_below(path), key=naturally)
     if not found:
         raise InputError(f"{path} is not a run folder and holds none: there is no spec.json in or below it")
     return found
@@ -169,7 +189,7 @@ def _below(folder: Path) -> Iterator[Path]:
                 yield from _below(inner)
 
 
-def _naturally(path: Path) -> list[tuple[float, str]]:
+def naturally(path: Path | str) -> list[tuple[float, str]]:
     """Sort seed-2 before seed-10, and dirichlet(0.05) before dirichlet(0.1)."""
     words = re.split(r"(\d+(?:\.\d+)?)", str(path))
     return [(float(word), "") if word[:1].isdigit() else (-1.0, word) for word in words]

@@ -6,13 +6,14 @@ it a *group* is everything but the seed: one line of the leaderboard.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from unskew.errors import InputError, unknown
+from unskew.errors import InputError
 from unskew.report.results.gather import Record
 from unskew.spec import Spec
 
@@ -27,6 +28,9 @@ DATA = (
 )
 """Settings that make the problem."""
 
+METHOD = ("method", "method_label")
+"""Settings that say which method, and what it is called."""
+
 BARE = frozenset({"dataset", "partition", "model", "method"})
 """Settings whose values say what they are."""
 
@@ -36,10 +40,12 @@ class Group:
     """Runs that differ in the seed alone. ``counted`` are those whose numbers enter, one a seed.
 
     They are the runs that are done; where none is, those that were judged at all, and ``complete`` is False.
+    ``called`` is the method's own label or its expression, ``label`` that and whatever else tells groups apart.
     """
 
     label: str
     method: str
+    called: str
     settings: Mapping[str, Any]
     runs: tuple[Record, ...]
     counted: tuple[Record, ...]
@@ -54,7 +60,7 @@ class Group:
 
     def rest(self) -> dict[str, Any]:
         """What is left of the settings when the data and the method are taken away."""
-        return {k: v for k, v in self.settings.items() if k not in DATA and k != "method"}
+        return {k: v for k, v in self.settings.items() if k not in (*DATA, *METHOD)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +94,7 @@ def problems(records: Sequence[Record]) -> list[Problem]:
     shown = _told_apart([[settings[members[0]] for members in groups.values()] for groups in nested.values()])
     found = []
     for groups in nested.values():
-        made = tuple(
+        made = _told_by_method(
             _group([records[at] for at in members], settings[members[0]], shown)
             for members in groups.values()
         )
@@ -96,42 +102,7 @@ def problems(records: Sequence[Record]) -> list[Problem]:
     return [problem for problem in found if problem.judged]
 
 
-def baseline_method(found: Sequence[Problem], asked: str | None) -> str | None:
-    """The baseline's method, as it is called in the runs; None: each problem's own choice."""
-    if asked is None:
-        return None
-    wanted = canonical(asked)
-    names = {group.method for problem in found for group in problem.judged}
-    for group in (group for problem in found for group in problem.judged):
-        if wanted == canonical(group.method) or asked == group.label:
-            return group.method
-    raise unknown("baseline among these runs called", asked, names)
-
-
-def baseline_of(problem: Problem, group: Group, method: str | None) -> Group | None:
-    """What a group is compared with: the baseline method with the group's other settings, else its first.
-
-    Without a named method: fedavg where there is one, else the first that is no upper bound. Where there is
-    one method only, what was tried first stands for all.
-    """
-    main = main_baseline(problem, method)
-    if main is None or len({canonical(g.method) for g in problem.judged}) == 1:
-        return main
-    same = [g for g in problem.judged if canonical(g.method) == canonical(main.method)]
-    if group in same:
-        return group
-    return next((g for g in same if g.rest() == group.rest()), main)
-
-
-def main_baseline(problem: Problem, method: str | None) -> Group | None:
-    """The problem's first group of the baseline method."""
-    judged = problem.judged
-    if method is None:
-        own = next((g for g in judged if canonical(g.method) == "fedavg"), None)
-        return own or next((g for g in judged if not g.bound), judged[0])
-    return next((g for g in judged if canonical(g.method) == canonical(method)), None)
-
-
+@functools.cache
 def canonical(method: str) -> str:
     """One spelling for a method: fedprox(0.01) is fedprox(mu=0.01). Unknown ones stay as written."""
     from unskew.method import Method
@@ -157,6 +128,7 @@ def _settings(record: Record) -> dict[str, Any]:
     chosen = {k: v for k, v in record.spec.as_dict().items() if k not in WATCHING}
     chosen["clients"] = record.data.get("clients", chosen["clients"])  # so that a default equals its value
     chosen["device"] = record.data.get("device", chosen["device"])  # which GPU it was says nothing
+    chosen["method_label"] = None if record.called == record.spec.method else record.called
     if record.data.get("given"):
         chosen["dataset"] = record.data.get("name", chosen["dataset"])
     return chosen
@@ -185,7 +157,7 @@ def _key(chosen: Mapping[str, Any], names: Iterable[str] | None = None) -> str:
 
 def _told_apart(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[str]:
     """The settings beside the method that differ within some problem: what a label must say."""
-    names = [f.name for f in fields(Spec) if f.name not in WATCHING and f.name not in (*DATA, "method")]
+    names = [f.name for f in fields(Spec) if f.name not in WATCHING and f.name not in (*DATA, *METHOD)]
     return [n for n in names if any(len({json.dumps(s[n]) for s in table}) > 1 for table in tables)]
 
 
@@ -194,11 +166,12 @@ def _group(runs: list[Record], chosen: Mapping[str, Any], shown: Sequence[str]) 
     by_seed: dict[int, Record] = {}
     for record in sorted(done or [r for r in runs if r.judged], key=lambda r: -r.round):
         by_seed.setdefault(record.spec.seed, record)
-    method = runs[0].spec.method
+    method, called = runs[0].spec.method, runs[0].called
     return Group(
         # a setting that is off by default (drop=0) is said only where it is on
-        label=" · ".join([method, *(_said(n, chosen[n]) for n in shown if chosen[n] or _default(n))]),
+        label=" · ".join([called, *(_said(n, chosen[n]) for n in shown if chosen[n] or _default(n))]),
         method=method,
+        called=called,
         settings=chosen,
         runs=tuple(sorted(runs, key=lambda r: r.spec.seed)),
         counted=tuple(by_seed[seed] for seed in sorted(by_seed)),
@@ -209,6 +182,16 @@ def _group(runs: list[Record], chosen: Mapping[str, Any], shown: Sequence[str]) 
 
 def _bound(parts: Sequence[str]) -> Literal["", "upper", "lower"]:
     return "upper" if "pooled" in parts else "lower" if "alone" in parts else ""
+
+
+def _told_by_method(groups: Iterable[Group]) -> tuple[Group, ...]:
+    """Groups of which no two go by the same label: two methods that were given one say also which they are."""
+    made = tuple(groups)
+    times = Counter(group.label for group in made)
+    return tuple(
+        replace(group, label=f"{group.label} ({group.method})") if times[group.label] > 1 else group
+        for group in made
+    )
 
 
 def _problem_name(group: Group) -> str:

@@ -6,19 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from unskew.report.results.baseline import baseline_of, main_baseline, unfair
 from unskew.report.results.gather import ACCURACY, Record
-from unskew.report.results.groups import Group, Problem, baseline_of, main_baseline
-from unskew.report.results.statistics import Difference, Estimate, estimate, holm, paired
-
-
-@dataclass(frozen=True)
-class Reached:
-    """When a target accuracy was first reached: the mean round over the seeds that did reach it."""
-
-    target: float
-    rounds: float | None
-    seeds: int
-    of: int
+from unskew.report.results.groups import Group, Problem
+from unskew.report.results.reach import Reached, reached
+from unskew.report.results.statistics import Difference, Estimate, Spread, estimate, holm, paired
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +60,7 @@ class Row:
             "label": self.group.label,
             "method": self.group.method,
             "complete": self.group.complete,
+            "diverged": sum(record.diverged for record in self.group.counted),
             "upper_bound": self.group.bound == "upper",
             "lower_bound": self.group.bound == "lower",
             "seeds": list(self.group.seeds),
@@ -77,14 +70,13 @@ class Row:
             "best_rounds": list(self.best_rounds),
             "baseline": self.baseline.label if self.baseline else None,
             "difference_mean": d.mean if d else None,
+            "difference_sd": d.sd if d else None,
             "difference_interval95": d.half if d else None,
             "difference_seeds": list(d.seeds) if d else [],
             "p": d.p if d else None,
             "p_holm": self.p_holm,
             "no_p_because": d.why if d else "",
-            "rounds_to_target": {
-                f"{r.target:.4g}": {"rounds": r.rounds, "seeds": r.seeds} for r in self.reached
-            },
+            "cost_to_target": {r.name: r.as_dict() for r in self.reached},
             "bytes_mean": self.bytes.mean,
             "sample_steps_mean": self.sample_steps.mean,
             "wall_s_mean": self.wall_s.mean,
@@ -99,29 +91,41 @@ class Row:
         }
 
 
-def leaderboard(problem: Problem, baseline: str | None = None) -> list[Row]:
+def leaderboard(
+    problem: Problem,
+    baseline: str | None = None,
+    asked: Sequence[float] = (),
+    spread: Spread = "ci",
+) -> list[Row]:
     """One row a group, the highest mean final accuracy first; what is not done comes after what is."""
-    main = main_baseline(problem, baseline)
-    goals = targets(problem, main)
-    rows = [_row(problem, group, baseline, goals) for group in problem.judged]
+    goals = targets(problem, main_baseline(problem, baseline), asked)
+    rows = [_row(problem, group, baseline, goals, spread) for group in problem.judged]
     # the bound is no method that was tried: its test is not one of those that chance had to pass
     compared = [row.difference.p if row.difference and not row.group.bound else None for row in rows]
     rows = [replace(row, p_holm=p) for row, p in zip(rows, holm(compared), strict=True)]
     return sorted(rows, key=lambda row: (not row.group.complete, -row.final.mean, row.group.label))
 
 
-def targets(problem: Problem, main: Group | None) -> list[float]:
-    """The accuracies that the runs were asked to watch for; where none was, what the baseline ended at."""
-    asked = sorted({t for g in problem.judged for r in g.counted for t in r.spec.target})
-    if asked or main is None or len(problem.judged) < 2:
-        return asked
-    return [estimate([record.final[ACCURACY] for record in main.counted]).mean]
+def targets(problem: Problem, main: Group | None, asked: Sequence[float] = ()) -> list[tuple[float, bool]]:
+    """(accuracy, whether somebody asked for it): of the report, else of the runs, else what the baseline ended at."""
+    named = asked or sorted({t for g in problem.judged for r in g.counted for t in r.spec.target})
+    if named or main is None or len(problem.judged) < 2:
+        return [(goal, True) for goal in named]
+    return [(estimate([record.final[ACCURACY] for record in main.counted]).mean, False)]
 
 
-def _row(problem: Problem, group: Group, baseline: str | None, goals: Sequence[float]) -> Row:
+def _row(
+    problem: Problem,
+    group: Group,
+    baseline: str | None,
+    goals: Sequence[tuple[float, bool]],
+    spread: Spread,
+) -> Row:
     runs = group.counted
     base = baseline_of(problem, group, baseline)
-    difference = _compared(group, base) if base is not None and base is not group else None
+    difference = None
+    if base is not None and base is not group:
+        difference = _compared(group, base, named=baseline is not None, spread=spread)
 
     def mean(name: str) -> float:
         return estimate([record.total(name) for record in runs]).mean
@@ -131,14 +135,14 @@ def _row(problem: Problem, group: Group, baseline: str | None, goals: Sequence[f
 
     return Row(
         group=group,
-        final=estimate([record.final[ACCURACY] for record in runs]),
-        best=estimate([record.best[ACCURACY] for record in runs]),
+        final=estimate([record.final[ACCURACY] for record in runs], spread),
+        best=estimate([record.best[ACCURACY] for record in runs], spread),
         final_rounds=tuple(int(record.final["round"]) for record in runs),
         best_rounds=tuple(int(record.best["round"]) for record in runs),
         baseline=base,
         difference=difference,
         p_holm=None,
-        reached=tuple(_reached(group, goal) for goal in goals),
+        reached=tuple(reached(group, goal, asked) for goal, asked in goals),
         bytes=estimate([record.bytes_moved for record in runs]),
         sample_steps=estimate([record.total("sample_steps") for record in runs]),
         wall_s=estimate([record.total("wall_s") for record in runs]),
@@ -162,22 +166,21 @@ def _counted(runs: Sequence[Record], name: str) -> bool:
     return all(name in line for record in runs for line in record.lines)
 
 
-def _compared(group: Group, base: Group) -> Difference:
-    """What is done against what is done: a run that stopped early would be judged by other rounds."""
+def _compared(group: Group, base: Group, *, named: bool, spread: Spread) -> Difference:
+    """What is done against what is done: a run that stopped early would be judged by other rounds.
+
+    A faulty baseline is compared with only where somebody named it.
+    """
     if not (group.complete and base.complete):
         who = "it has" if base.complete else "its baseline has"
         return Difference(None, None, None, (), f"{who} not finished")
-    return paired(_finals(group), _finals(base))
+    if not named and (why := unfair(group, base)):
+        return Difference(None, None, None, (), why)
+    return paired(_finals(group), _finals(base), spread)
 
 
 def _finals(group: Group) -> dict[int, float]:
     return {record.spec.seed: record.final[ACCURACY] for record in group.counted}
-
-
-def _reached(group: Group, target: float) -> Reached:
-    rounds = [record.first_round_at(target) for record in group.counted]
-    there = [r for r in rounds if r is not None]
-    return Reached(target, estimate(there).mean if there else None, len(there), len(rounds))
 
 
 def _flat(name: str, of: Estimate) -> dict[str, float | None]:

@@ -10,8 +10,9 @@ from unskew.report.results import words
 from unskew.report.results.groups import Problem
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style
+from unskew.report.results.reach import Reached
 from unskew.report.results.repeat import Recipe
-from unskew.report.results.statistics import Estimate
+from unskew.report.results.statistics import Estimate, Spread
 from unskew.report.theme import BLUE, INK, MUTED, RED, RULE
 
 
@@ -37,11 +38,16 @@ class Title:
         return f'<h{self.level} id="{self.name}">{escape(self.text)}</h{self.level}>'
 
 
+OTHER: dict[Spread, str] = {"ci": "the standard deviation (sd)", "sd": "the 95% interval"}
+"""What stands below ± in the leaderboard, where ± is the one or the other."""
+
+
 def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Markup:
     """Every group with what it reached, how sure that is and what it cost; the best final stands out."""
     seeds = max(row.final.n for row in rows)
     caption = "Global test accuracy of the global model, in percent" + (
-        ": the mean over seeds ± half its 95% interval, and the standard deviation (sd) below"
+        f": the mean over seeds ± {words.MEANING[rows[0].final.spread]}, and below it {OTHER[rows[0].final.spread]}. "
+        "A difference is green or red where it is more than chance explains"
         if seeds > 1
         else "; with one seed there is no interval"
     )
@@ -70,16 +76,17 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
     alone = len(rows) == 1
     columns: list[Column] = [
         ("method", "who", lambda row: _name(row, looks, alone)),
-        ("final, %", "number", lambda row: _estimate(row.final, bold=row is winner and not alone, sd=True)),
+        ("final, %", "number", lambda row: _estimate(row.final, bold=row is winner and not alone, full=True)),
     ]
     if not alone or rows[0].final.n > 1:
-        columns.append(("seeds and 95% interval", "strip", lambda row: _strip(row, looks, low, high)))
+        drawn = {"ci": "seeds and 95% interval", "sd": "seeds, mean ± sd"}[rows[0].final.spread]
+        columns.append((drawn, "strip", lambda row: _strip(row, looks, low, high)))
     columns.append(
         (
             "best, %",
             "number",
             lambda row: (
-                _estimate(row.best, sd=True) + f"<small>in round {words.span(row.best_rounds)}</small>"
+                _estimate(row.best, full=True) + f"<small>in round {words.span(row.best_rounds)}</small>"
             ),
         )
     )
@@ -88,7 +95,7 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
         named = f"against {against.pop()}" if len(against) == 1 else "against its baseline"
         columns += [(named, "number", _difference), ("p", "number", _chance)]
     for at, reached in enumerate(rows[0].reached[:3]):
-        columns.append((f"rounds to {100 * reached.target:.4g}%", "number", _reached(at)))
+        columns.append((f"rounds to {words.goal(reached)}", "number", _reached(at)))
     columns += [
         (
             "traffic",
@@ -125,9 +132,59 @@ def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, 
     head = "".join(f"<th class=number scope=col>{title}" for title in across)
     body = "".join(f"<tr><td{first}>{title}{''.join(line)}" for title, line in zip(down, cells, strict=True))
     return Markup(
-        "<div class=wide><table><caption>Final global test accuracy in percent, mean ± half the 95% interval; "
-        "in bold the best method for each data setting, upper bounds aside</caption>"
+        "<div class=wide><table><caption>Final global test accuracy in percent, "
+        f"mean ± {words.MEANING[tables[0][1][0].final.spread]}; "
+        "in bold the highest of each data setting, upper bounds aside</caption>"
         f"<thead><tr><th scope=col>{head}</thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def cost_table(rows: Sequence[Row], at: int) -> Markup:
+    """What it cost to reach the target at this place; who never does has empty cells, and it is said."""
+    goal = words.goal(rows[0].reached[at])
+    costs: list[tuple[str, Callable[[Reached], float | None], Callable[[float], str]]] = [
+        ("rounds", lambda to: to.rounds, words.rounds),
+        ("to clients", lambda to: to.cost.get("bytes_down"), words.size),
+        ("from clients", lambda to: to.cost.get("bytes_up"), words.size),
+        ("between clients", lambda to: to.cost.get("bytes_peer"), words.size),
+        ("bytes together", lambda to: to.bytes, words.size),
+        ("on the air", lambda to: to.cost.get("air_s"), words.duration),
+        ("sample-steps", lambda to: to.cost.get("sample_steps"), words.amount),
+    ]
+    # what nobody has paid anything of is no column
+    costs = [cost for cost in costs if any(cost[1](row.reached[at]) for row in rows) or cost[0] == "rounds"]
+    several = any(row.final.n > 1 for row in rows)
+    head = [
+        "method",
+        f"{'seeds that reach' if several else 'reaches'} {goal}",
+        *(title for title, _, _ in costs),
+    ]
+    body = []
+    for row in rows:
+        to = row.reached[at]
+        cells = [escape(row.group.label), escape(words.seeds_reaching(row, to))]
+        for title, value_of, said in costs:
+            value = value_of(to)
+            hidden = row.group.bound == "upper" and (
+                "clients" in title or title in ("bytes together", "on the air")
+            )
+            cells.append(words.DASH if hidden and to.seeds else "" if value is None else said(value))
+        body.append(cells)
+    caption = f"From the start to the first evaluated round with {goal} or more" + (
+        ", mean over the seeds that get there; empty where none does"
+        if several
+        else "; empty where it does not"
+    )
+    lines = "".join(
+        f"<tr><td>{cells[0]}<td>{cells[1]}" + "".join(f"<td class=number>{cell}" for cell in cells[2:])
+        for cells in body
+    )
+    titles = "".join(
+        f"<th{_kind('number' if k > 1 else '')} scope=col>{escape(title)}" for k, title in enumerate(head)
+    )
+    return Markup(
+        f"<div class=wide><table class=reach><caption>{caption}</caption>"
+        f"<thead><tr>{titles}</thead><tbody>{lines}</tbody></table></div>"
     )
 
 
@@ -169,6 +226,8 @@ def _name(row: Row, looks: Mapping[str, Style], alone: bool) -> str:
         tags.append(f"{row.group.bound} bound")
     if not row.group.complete:
         tags.append("unfinished")
+    if any(record.diverged for record in row.group.counted):
+        tags.append("diverged")
     n = row.final.n
     seeds = f"{n} seed{'' if n == 1 else 's'} · round {words.span(row.final_rounds)}"
     marks = "".join(f"<span class=tag>{tag}</span>" for tag in tags)
@@ -183,19 +242,25 @@ def _swatch(look: Style) -> str:
     )
 
 
-def _estimate(of: Estimate, *, bold: bool = False, sd: bool = False) -> str:
+def _estimate(of: Estimate, *, bold: bool = False, full: bool = False) -> str:
     mean = f"<b>{words.plain(of.mean)}</b>" if bold else words.plain(of.mean)
-    around = f" <span class=around>± {words.plain(of.half)}</span>" if of.half is not None else ""
-    return mean + around + (f"<small>sd {words.plain(of.sd)}</small>" if sd and of.sd is not None else "")
+    if of.around is None or of.half is None:
+        return mean
+    other = f"sd {words.plain(of.sd)}"
+    if of.spread == "sd":
+        other = f"{words.plain(of.mean - of.half)} to {words.plain(of.mean + of.half)}"
+    return f"{mean} <span class=around>± {words.plain(of.around)}</span>" + (
+        f"<small>{other}</small>" if full else ""
+    )
 
 
 def _difference(row: Row) -> str:
     apart = row.difference
     if apart is None or apart.mean is None:
         return _none(row)
-    around = f"± {words.plain(apart.half)}" if apart.half is not None else escape(apart.why)
-    tone = "up" if apart.mean > 0 else "down"
-    return f"<span class={tone}>{words.signed(apart.mean, 2)}</span><small class=why>{around}</small>"
+    around = f"± {words.plain(apart.around)}" if apart.around is not None else escape(apart.why)
+    tone = words.tone(apart, row.p_holm)
+    return f"<span{_kind(tone)}>{words.signed(apart.mean, 2)}</span><small class=why>{around}</small>"
 
 
 def _chance(row: Row) -> str:
@@ -207,7 +272,9 @@ def _chance(row: Row) -> str:
 
 
 def _none(row: Row) -> str:
-    """A dash that says on hovering why there is no number."""
+    """A dash that says why there is no number: below it where that is a surprise, else on hovering."""
+    if row.difference is not None and row.difference.mean is None:
+        return f"{words.DASH}<small class=why>{escape(row.difference.why)}</small>"
     if row.difference is not None:
         why = row.difference.why
     else:
@@ -216,7 +283,7 @@ def _none(row: Row) -> str:
 
 
 def _reached(at: int) -> Callable[[Row], str]:
-    return lambda row: words.when_reached(row.reached[at])
+    return lambda row: words.when_reached(row.reached[at], row.group.complete)
 
 
 def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> str:

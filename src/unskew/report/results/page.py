@@ -22,6 +22,7 @@ from unskew.report.results.markup import (
     STYLE,
     Title,
     contents,
+    cost_table,
     folded,
     leaderboard_table,
     matrix,
@@ -31,6 +32,7 @@ from unskew.report.results.markup import (
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
 from unskew.report.results.repeat import alone, whole
 from unskew.report.results.sharing import sharing_section
+from unskew.report.results.statistics import Spread
 from unskew.report.results.usage import usage_bars, usage_told
 from unskew.report.theme import themed
 
@@ -59,10 +61,10 @@ def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
     if several:
         yield Title("All settings", "all")
         yield matrix(compared.tables, looks)
-    for at, (problem, rows) in enumerate(compared.tables):
+    for at, ((problem, rows), note) in enumerate(zip(compared.tables, compared.notes, strict=True)):
         if several:
             yield Title(problem.name, f"problem{at}")
-            yield Paragraph(words.problem_line(rows))
+            yield Paragraph(words.problem_line(rows, note))
         yield from _problem(problem, rows, looks, f"-{at}" if several else "", 3 if several else 2)
     yield Title("What leaves a client", "disclosure")
     yield from disclosure_section(compared.tables)
@@ -71,20 +73,29 @@ def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
     yield Title("Repeat it", "repeat")
     yield from _recipes(compared)
     yield Title("How to read the numbers", "reading")
-    yield from (Paragraph(text, quiet=True) for text in READING)
+    yield from (Paragraph(text, quiet=True) for text in (PLUS_MINUS[compared.spread], *READING))
 
+
+PLUS_MINUS: dict[Spread, str] = {
+    "ci": "± is half the 95% interval of the mean by Student's t over seeds, also after a difference; sd is the "
+    "standard deviation over seeds (n − 1). With one seed there is neither.",
+    "sd": "± is the standard deviation over seeds (n − 1), after a difference that of the differences; an interval "
+    "is the 95% interval of the mean by Student's t. With one seed there is neither.",
+}
 
 READING = (
     "Accuracy is the global test accuracy: the share of the data set's own test samples that the global model "
     "gets right. Final is that of the last round that was evaluated; best is the highest of any evaluated round, "
     "seed by seed, and so was chosen on the test set: compare methods by the final.",
-    "± is half the 95% interval of the mean by Student's t over seeds; sd is the standard deviation over seeds "
-    "(n − 1). With one seed there is neither.",
     "The difference to the baseline is paired: the same seed means the same split of the data, so both are "
     "compared seed by seed, over the seeds they share. p is the two-sided paired t-test; with fewer than two "
     "common seeds there is none. Where several methods are compared, Holm's correction is given beside it.",
-    "Rounds to a target: the first evaluated round that reaches it, the mean over the seeds that do. Where the "
-    "runs were not asked for a target, it is what the baseline's final accuracy is on average.",
+    "Cost to a target: all that was spent from the start to the first evaluated round that reaches it, the mean over "
+    "the seeds that do; who does not has no number. Where nobody named a target (report --target 0.8, or target of "
+    "the runs), it is what the baseline's final accuracy is on average.",
+    "A method has the same colour in every report. A difference is coloured only where it is more than chance "
+    "explains: where Holm's corrected p is below 0.05. A run has diverged where its last loss is not finite "
+    "or above 1,000, or no answer of its last round could be used.",
     "local_only is the lower bound: every client trains for itself, as often and on the same batches as it would in "
     "the federated runs, and each of these models is judged on the same test set. Its accuracy is the mean over "
     "clients. centralized, the upper bound, has all data in one place.",
@@ -101,7 +112,9 @@ def _links(compared: Comparison) -> list[tuple[str, str]]:
         names = words.short_names([problem for problem, _ in compared.tables])
         first += [(f"problem{at}", name) for at, name in enumerate(names)]
     else:
-        first = [("leaderboard", "Leaderboard"), ("curves", "Learning curves"), ("classes", "By class")]
+        first = [("leaderboard", "Leaderboard")]
+        first += [("reach0", "Cost to a target")] if compared.tables[0][1][0].reached else []
+        first += [("curves", "Learning curves"), ("classes", "By class")]
         first += [("costs", "Costs"), ("faults", "Faults"), ("data", "Data")]
     return [*first, ("disclosure", "Disclosure"), ("runs", "All runs"), ("repeat", "Repeat it")]
 
@@ -114,6 +127,11 @@ def _problem(
     if joining := list(joining_section(rows, looks)):
         yield Title("Should a client join?", f"joining{tail}", level)
         yield from joining
+    for at, goal in enumerate(rows[0].reached):
+        yield Title(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
+        if not goal.asked:
+            yield Paragraph("Nobody named a target: this is the baseline's mean final accuracy.", quiet=True)
+        yield cost_table(rows, at)
     yield Title("Learning curves", f"curves{tail}", level)
     several = any(row.final.n > 1 for row in rows)
     yield Figure(
@@ -207,7 +225,7 @@ def _runs(compared: Comparison) -> Iterator[Block]:
         for group in order:
             again = dict(repeats(group))
             for record in group.runs:
-                state = record.status
+                state = record.status + (", diverged" if record.diverged else "")
                 if record in again:
                     state += f", repeats {again[record].name}{_same(record, again[record])}"
                 final = words.plain(record.final[ACCURACY]) if record.judged else words.DASH
@@ -245,7 +263,7 @@ def _recipes(compared: Comparison) -> Iterator[Block]:
 
 
 def _unfinished(record: Record) -> str:
-    who = f"{record.spec.method}, seed {record.spec.seed}"
+    who = f"{record.called}, seed {record.spec.seed}"
     at = f"after round {record.round} of {record.spec.rounds}"
     if record.judged:
         at += f", last accuracy {record.final[ACCURACY]:.1%} (round {record.final['round']})"

@@ -15,43 +15,53 @@ from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
 from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ORANGE, PINK, RED, SKY
 
+NAMES = 170  # pixels for the names of methods
 MOST_NUMBERS = 24  # classes whose cell still has room for its number
 
 
 def final_intervals(
-    rows: Sequence[Row], looks: Mapping[str, Style], title: str, *, width: int, height: int
+    rows: Sequence[Row],
+    looks: Mapping[str, Style],
+    title: str | list[str],
+    *,
+    width: int,
+    height: int,
+    names: int = NAMES,
 ) -> Picture:
-    """Final accuracies: a dot a seed, the mean, and the 95% interval; the leaderboard as a picture."""
+    """Final accuracies: a dot a seed, the mean, and ± its spread; the leaderboard as a picture.
+
+    ``names`` is the room for the methods' names; without any they stand in the picture.
+    """
     labels = [row.group.label for row in rows]
+    inside = not names
     ends = [
         {
             "label": row.group.label,
             "mean": row.final.mean,
             "low": row.final.within[0],
             "high": row.final.within[1],
-            "text": f"{100 * row.final.mean:.1f}"
-            + (f" ± {100 * row.final.half:.1f}" if row.final.half is not None else ""),
+            "text": (f"{row.group.label}: " if inside else "")
+            + f"{100 * row.final.mean:.1f}"
+            + (f" ± {100 * row.final.around:.1f}" if row.final.around is not None else ""),
         }
         for row in rows
     ]
     seeds = [{"label": row.group.label, "mean": value} for row in rows for value in row.final.values]
-    y = (
-        alt.Y("label:N")
-        .scale(domain=labels)
-        .axis(title=None, domain=False, ticks=False, labelLimit=170, minExtent=170, maxExtent=170)
-    )
+    beside = {"labels": False} if inside else {"labelLimit": names, "minExtent": names, "maxExtent": names}
+    y = alt.Y("label:N").scale(domain=labels).axis(title=None, domain=False, ticks=False, **beside)
     x = alt.X("mean:Q").scale(zero=False, nice=True, padding=18)
-    axis = alt.Axis(title="final global test accuracy", format="%", tickCount=5, domain=False)
+    axis = alt.Axis(
+        title="final global test accuracy", format="%", tickCount=min(5, width // 45), domain=False
+    )
     base = alt.Chart(alt.InlineData(values=ends)).encode(y=y, color=colour(labels, looks).legend(None))
+    told = base.mark_text(align="left" if inside else "center", dy=-13, fontSize=10, color=INK, limit=width)
     layers = [
         base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q").axis(axis), x2="high:Q"),
         alt.Chart(alt.InlineData(values=seeds))
         .mark_circle(opacity=0.4, size=26)
         .encode(x=x.axis(axis), y=y, color=colour(labels, looks).legend(None)),
         base.mark_point(filled=True, size=80, opacity=1).encode(x=x.axis(axis)),
-        base.mark_text(align="center", dy=-13, fontSize=10, color=INK).encode(
-            color=alt.value(INK), x=x.axis(axis), text="text:N"
-        ),
+        told.encode(color=alt.value(INK), x=alt.value(0) if inside else x.axis(axis), text="text:N"),
     ]
     return alt.layer(*layers).properties(width=width, height=height, title=title)
 

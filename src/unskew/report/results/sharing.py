@@ -90,7 +90,7 @@ def picture(
         clusters,
         counts,
         labels,
-        f"{record.spec.method}: {report.get('clusters')} heads share with {report.get('members')} clients",
+        f"{record.called}: {report.get('clusters')} heads share with {report.get('members')} clients",
         f"{told} · {report.get('delay_s', 0):.3g} s on the air · below a cluster: samples sent to each of its members",
     )
 

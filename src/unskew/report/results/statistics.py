@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from scipy import stats
 
 CONFIDENCE = 0.95
+Spread = Literal["ci", "sd"]
+"""What ± is, everywhere in one report: half the 95% interval of the mean, or the standard deviation over seeds."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,12 @@ class Estimate:
     sd: float | None
     half: float | None
     values: tuple[float, ...]
+    spread: Spread = "ci"
+
+    @property
+    def around(self) -> float | None:
+        """What stands after ±."""
+        return self.half if self.spread == "ci" else self.sd
 
     @property
     def n(self) -> int:
@@ -27,26 +36,26 @@ class Estimate:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The interval where there is one, else the values themselves."""
-        if self.half is None:
+        """Mean ± spread where there is one, else the values themselves."""
+        if self.around is None:
             return min(self.values), max(self.values)
-        return self.mean - self.half, self.mean + self.half
+        return self.mean - self.around, self.mean + self.around
 
     @property
     def within(self) -> tuple[float, float]:
-        """The interval as far as a share can lie in it: what is drawn of it."""
+        """The span as far as a share can lie in it: what is drawn of it."""
         low, high = self.span
         return max(0.0, low), min(1.0, high)
 
 
-def estimate(values: Sequence[float]) -> Estimate:
+def estimate(values: Sequence[float], spread: Spread = "ci") -> Estimate:
     """Student's interval: mean +- t(n - 1, 97.5%) sd / sqrt(n)."""
     n = len(values)
     mean = float(np.mean(values))
     if n < 2:
-        return Estimate(mean, None, None, tuple(values))
+        return Estimate(mean, None, None, tuple(values), spread)
     sd = float(np.std(values, ddof=1))
-    return Estimate(mean, sd, _quantile(n) * sd / math.sqrt(n), tuple(values))
+    return Estimate(mean, sd, _quantile(n) * sd / math.sqrt(n), tuple(values), spread)
 
 
 @dataclass(frozen=True)
@@ -58,9 +67,16 @@ class Difference:
     p: float | None
     seeds: tuple[int, ...]
     why: str = ""
+    sd: float | None = None
+    spread: Spread = "ci"
+
+    @property
+    def around(self) -> float | None:
+        """What stands after ±."""
+        return self.half if self.spread == "ci" else self.sd
 
 
-def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Difference:
+def paired(ours: Mapping[int, float], theirs: Mapping[int, float], spread: Spread = "ci") -> Difference:
     """The paired t-test: a seed fixes the data's split and the cohorts, so the same seed is the same draw."""
     seeds = tuple(sorted(ours.keys() & theirs.keys()))
     if not seeds:
@@ -70,12 +86,12 @@ def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Difference
     if len(seeds) < 2:
         return Difference(mean, None, None, seeds, "they share one seed; a test needs two")
     if np.ptp(apart) <= 1e-12:
-        return Difference(
-            mean, 0.0, None, seeds, "the difference is the same for every seed; nothing to test"
-        )
+        why = "the difference is the same for every seed; nothing to test"
+        return Difference(mean, 0.0, None, seeds, why, 0.0, spread)
     tested = stats.ttest_rel([ours[s] for s in seeds], [theirs[s] for s in seeds])
-    half = _quantile(len(seeds)) * float(apart.std(ddof=1)) / math.sqrt(len(seeds))
-    return Difference(mean, half, float(tested.pvalue), seeds)
+    sd = float(apart.std(ddof=1))
+    half = _quantile(len(seeds)) * sd / math.sqrt(len(seeds))
+    return Difference(mean, half, float(tested.pvalue), seeds, sd=sd, spread=spread)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

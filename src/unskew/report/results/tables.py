@@ -10,7 +10,8 @@ from typing import Any
 from unskew.report.results import words
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.leaderboard import Row
-from unskew.report.results.statistics import Estimate
+from unskew.report.results.reach import Reached
+from unskew.report.results.statistics import Estimate, Spread
 
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -24,6 +25,12 @@ _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
 }
 
 
+LATEX_MEANING: dict[Spread, str] = {
+    "ci": "half the 95% interval (Student's t)",
+    "sd": "the standard deviation (n - 1)",
+}
+
+
 def csv_text(compared: Comparison) -> str:
     """A row a group: every number in a column of its own, shares of 1, empty where there is none."""
     table: list[dict[str, Any]] = []
@@ -33,7 +40,8 @@ def csv_text(compared: Comparison) -> str:
             for name, value in row.as_dict().items():
                 if isinstance(value, dict):
                     for target, reached in value.items():
-                        flat[f"rounds_to_{target}"] = reached["rounds"]
+                        costs = {k: v for k, v in reached.items() if k not in ("seeds", "of")}
+                        flat |= {f"{cost}_to_{target}": paid for cost, paid in costs.items()}
                         flat[f"seeds_reaching_{target}"] = reached["seeds"]
                 else:
                     flat[name] = " ".join(map(str, value)) if isinstance(value, list) else value
@@ -47,7 +55,7 @@ def csv_text(compared: Comparison) -> str:
 
 
 def latex_text(compared: Comparison) -> str:
-    """A booktabs table: mean ± half the 95% interval in percent, the best of each problem in bold."""
+    """A booktabs table: mean ± spread in percent, the best of each problem in bold; then what targets cost."""
     compares = any(row.difference for _, rows in compared.tables for row in rows)
     targets = list(
         dict.fromkeys(r.target for _, rows in compared.tables for row in rows for r in row.reached)
@@ -57,8 +65,10 @@ def latex_text(compared: Comparison) -> str:
     heads += [f"Rounds to {100 * goal:.4g}\\%" for goal in goals] + ["Traffic", "Sample-steps"]
     lines = [
         "% needs \\usepackage{booktabs}",
-        "% global test accuracy of the global model in percent: mean over seeds $\\pm$ half the 95% interval",
-        "% (Student's t); difference to the baseline paired over common seeds, p of the paired t-test",
+        "% global test accuracy of the global model in percent:",
+        f"% mean over seeds $\\pm$ {LATEX_MEANING[compared.spread]};",
+        "% difference to the baseline paired over common seeds, p of the paired t-test",
+        *(f"% {note}" for note in compared.notes if note),
         f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
         "\\toprule",
         " & ".join(heads) + " \\\\",
@@ -72,7 +82,52 @@ def latex_text(compared: Comparison) -> str:
             " & ".join(_cells(row, row is winner and len(rows) > 1, compares, goals)) + " \\\\"
             for row in rows
         ]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "", *_costs(compared)])
+
+
+def _costs(compared: Comparison) -> list[str]:
+    """A second table where targets were asked for: what it cost to reach each."""
+    asked = {r.name: r.target for _, rows in compared.tables for r in rows[0].reached if r.asked}
+    if not asked:
+        return []
+    every = [r for _, rows in compared.tables for row in rows for r in row.reached]
+    peers = any(r.cost.get("bytes_peer") for r in every)
+    air = any("air_s" in r.cost for r in every)
+    heads = ["Method", "Seeds", "Rounds", "Bytes down", "Bytes up"] + (
+        ["Bytes between clients"] if peers else []
+    )
+    heads += (["Seconds on the air"] if air else []) + ["Sample-steps"]
+    lines = [
+        "\\medskip",
+        "",
+        "% cost until the first evaluated round at the target: mean over the seeds that reach it, of all seeds;",
+        "% empty cells: no seed reaches it",
+        f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+        "\\toprule",
+        " & ".join(heads) + " \\\\",
+    ]
+    for problem, rows in compared.tables:
+        for at, goal in enumerate(rows[0].reached):
+            if not goal.asked:
+                continue
+            name = f"To {words.goal(goal)}" + (f" · {problem.name}" if len(compared.tables) > 1 else "")
+            lines += ["\\midrule", f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escaped(name)}}}}} \\\\"]
+            lines += [" & ".join(_paid(row, row.reached[at], peers, air)) + " \\\\" for row in rows]
+    return [*lines, "\\bottomrule", "\\end{tabular}", ""]
+
+
+def _paid(row: Row, to: Reached, peers: bool, air: bool) -> list[str]:
+    cost, bound = to.cost, row.group.bound == "upper"
+    seeds = f"{to.seeds} of {to.of}"
+    if to.rounds is None:
+        when = "never" if row.group.complete else "not so far"
+        return [escaped(row.group.label), seeds, when, *([""] * (3 + peers + air))]
+    moved = [cost["bytes_down"], cost["bytes_up"], *([cost["bytes_peer"]] if peers else [])]
+    cells = ["--" if bound else escaped(words.size(count)) for count in moved]
+    if air:
+        cells.append("--" if bound or "air_s" not in cost else escaped(words.duration(cost["air_s"])))
+    steps = escaped(words.amount(cost["sample_steps"]))
+    return [escaped(row.group.label), seeds, words.rounds(to.rounds), *cells, steps]
 
 
 def escaped(text: str) -> str:
@@ -87,9 +142,10 @@ def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[
         if apart is None or apart.mean is None:
             cells += ["--", "--"]
         else:
-            around = f" \\pm {words.plain(apart.half)}" if apart.half is not None else ""
-            cells += [f"${100 * apart.mean:+.2f}{around}$", escaped(words.p_text(apart.p))]
-    reached = {r.target: words.when_reached(r) for r in row.reached}
+            around = f" \\pm {words.plain(apart.around)}" if apart.around is not None else ""
+            signed = words.signed(apart.mean, 2).replace("−", "-")
+            cells += [f"${signed}{around}$", escaped(words.p_text(apart.p))]
+    reached = {r.target: words.when_reached(r, row.group.complete) for r in row.reached}
     cells += [escaped(reached.get(goal, words.DASH)) for goal in goals]
     traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
     return [*cells, escaped(traffic), escaped(words.amount(row.sample_steps.mean))]
@@ -97,4 +153,4 @@ def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[
 
 def _number(of: Estimate, bold: bool = False) -> str:
     mean = f"\\mathbf{{{words.plain(of.mean)}}}" if bold else words.plain(of.mean)
-    return f"${mean} \\pm {words.plain(of.half)}$" if of.half is not None else f"${mean}$"
+    return f"${mean} \\pm {words.plain(of.around)}$" if of.around is not None else f"${mean}$"

@@ -16,11 +16,18 @@ def show(compared: Comparison, console: Console) -> None:
     """Print what won and every problem's leaderboard."""
     console.print(f"\n[bold]{escape(compared.headline.title)}[/]", highlight=False)
     console.print(escape(compared.headline.lead), highlight=False)
-    for problem, rows in compared.tables:
-        console.print(
-            f"\n[dim]{escape(problem.name)} · global test accuracy in %, ± 95% interval over n seeds[/]"
-        )
+    meaning = {"ci": "± 95% interval over n seeds", "sd": "± standard deviation over n seeds"}[
+        compared.spread
+    ]
+    for (problem, rows), note in zip(compared.tables, compared.notes, strict=True):
+        console.print(f"\n[dim]{escape(problem.name)} · global test accuracy in %, {meaning}[/]")
+        if note and len(compared.tables) > 1:
+            console.print(f"[yellow]{escape(note)}[/]", highlight=False)
         console.print(table(rows))
+        for at, goal in enumerate(rows[0].reached):
+            if goal.asked:
+                console.print(f"\n[dim]cost to reach {words.goal(goal)}, mean over the seeds that do[/]")
+                console.print(costs(rows, at))
     left = compared.unfinished
     if left:
         states = sorted({record.status for record in left})
@@ -42,13 +49,13 @@ def table(rows: tuple[Row, ...]) -> Table:
         final = _estimate(row.final)
         cells = [escape(row.group.label) + (_tag(row) if len(rows) > 1 else ""), str(row.final.n)]
         cells += [
-            f"[bold green]{final}[/]" if row is winner and len(rows) > 1 else final,
+            f"[bold]{final}[/]" if row is winner and len(rows) > 1 else final,
             words.plain(row.best.mean),
         ]
         if compares:
             apart = row.difference
             gain = apart.mean if apart else None
-            cells.append(words.DASH if gain is None else words.signed(gain, 2))
+            cells.append(words.DASH if gain is None else _toned(row, words.signed(gain, 2)))
             cells.append(words.p_text(apart.p) if apart else words.DASH)
         traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
         cells += [traffic, words.duration(row.wall_s.mean)]
@@ -56,13 +63,49 @@ def table(rows: tuple[Row, ...]) -> Table:
     return shown
 
 
+def costs(rows: tuple[Row, ...], at: int) -> Table:
+    """What it cost to reach the target at this place; empty cells where nobody did."""
+    reached = [row.reached[at] for row in rows]
+    peers = any(to.cost.get("bytes_peer") for to in reached)
+    air = any("air_s" in to.cost for to in reached)
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    shown.add_column("method", style="bold", overflow="fold", min_width=12)
+    shown.add_column("reached", overflow="fold", min_width=7)
+    heads = ["rounds", "down", "up", *(["peer"] if peers else []), *(["air"] if air else []), "steps"]
+    for head in heads:
+        shown.add_column(head, justify="right", no_wrap=True)
+    for row, to in zip(rows, reached, strict=True):
+        cells = [escape(row.group.label), words.seeds_reaching(row, to)]
+        if to.rounds is not None:
+            ways = ["down", "up", *(["peer"] if peers else [])]
+            moved = [
+                words.DASH if row.group.bound == "upper" else words.size(to.cost[f"bytes_{way}"])
+                for way in ways
+            ]
+            seconds = to.cost.get("air_s")
+            timed = words.DASH if row.group.bound == "upper" or seconds is None else words.duration(seconds)
+            cells += [words.rounds(to.rounds), *moved, *([timed] if air else [])]
+            cells.append(words.amount(to.cost["sample_steps"]))
+        shown.add_row(*cells)
+    return shown
+
+
+def _toned(row: Row, text: str) -> str:
+    """Green or red where a difference is more than chance explains."""
+    assert row.difference is not None
+    colour = {"up": "green", "down": "red"}.get(words.tone(row.difference, row.p_holm))
+    return f"[{colour}]{text}[/]" if colour else text
+
+
 def _tag(row: Row) -> str:
     if row.group.bound:
         return f"\n[dim]{row.group.bound} bound[/]"
     if not row.group.complete:
         return "\n[yellow]unfinished[/]"
+    if any(record.diverged for record in row.group.counted):
+        return "\n[yellow]diverged[/]"
     return "\n[dim]baseline[/]" if row.is_baseline else ""
 
 
 def _estimate(of: Estimate) -> str:
-    return words.plain(of.mean) + (f" ± {words.plain(of.half)}" if of.half is not None else "")
+    return words.plain(of.mean) + (f" ± {words.plain(of.around)}" if of.around is not None else "")

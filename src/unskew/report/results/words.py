@@ -9,12 +9,15 @@ from typing import Any
 
 from unskew.guessing import no_better, verdict
 from unskew.report.results.groups import Problem
-from unskew.report.results.leaderboard import Reached, Row
-from unskew.report.results.statistics import Estimate
+from unskew.report.results.leaderboard import Row
+from unskew.report.results.reach import Reached
+from unskew.report.results.statistics import Difference, Estimate, Spread
 from unskew.report.results.staying import gaining, lower_bound, range_of
 
 DASH = "–"
 SURE = 0.05
+MEANING: dict[Spread, str] = {"ci": "half the 95% interval", "sd": "the standard deviation"}
+"""What ± is, in words."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +28,27 @@ class Headline:
     lead: str
 
 
-def headline(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
-    """What all problems together say."""
-    if len(found) == 1:
-        return _of_problem(found[0][1])
+def headline(found: Sequence[tuple[Problem, Sequence[Row]]], notes: Sequence[str] = ()) -> Headline:
+    """What all problems together say, and what has to be said of their baselines."""
+    said = _of_problem(found[0][1]) if len(found) == 1 else _of_problems(found)
+    told = [note for note in notes if note]
+    if len(found) > 1 and told:
+        told = [f"In {len(told)} of them the baseline is not what one would expect; see below."]
+    return Headline(said.title, " ".join([said.lead, *told]))
+
+
+def _of_problems(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     leaders = [(problem, contenders(rows)[0]) for problem, rows in found]
     wins = Counter(leader.group.label for _, leader in leaders)
     label, times = wins.most_common(1)[0]
     if len({row.group.label for _, rows in found for row in rows if not row.group.bound}) == 1:
         title = f"{label} in {len(found)} settings"
-    elif times == len(found):
-        title = f"{label} is best in {'both' if times == 2 else f'all {times}'} settings"
     else:
-        title = f"{label} is best in {times} of {len(found)} settings"
+        where = f"{times} of {len(found)}"
+        if times == len(found):
+            where = "both" if times == 2 else f"all {times}"
+        once = " on one seed" if all(leader.final.n == 1 for _, leader in leaders) else ""
+        title = f"{label} is ahead in {where} settings{once}"
     names = short_names([problem for problem, _ in found])
     void = [leader for _, leader in leaders if _guesses(leader)]
     if len(void) == len(leaders):
@@ -54,18 +65,20 @@ def headline(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     if len(told) > 6:
         told = [*told[:5], f"and {len(told) - 5} more below"]
     tested = [leader for _, leader in leaders if leader.difference]
-    sure = sum(map(_beyond_chance, tested))
+    sure = sum(map(beyond_chance, tested))
     how = f" Of {len(tested)} leads over a baseline {sure} cannot be explained by chance." if tested else ""
+    around = next((leader.final for _, leader in leaders if leader.final.around is not None), None)
+    meaning = f" (± {MEANING[around.spread]})" if around else ""
     return Headline(
         title,
-        f"Mean final global test accuracy of the best method for each data setting: {'; '.join(told)}.{how}",
+        f"Mean final global test accuracy{meaning} of the best method for each data setting: {'; '.join(told)}.{how}",
     )
 
 
-def problem_line(rows: Sequence[Row]) -> str:
-    """The headline of one problem among several, in one sentence or two."""
+def problem_line(rows: Sequence[Row], note: str = "") -> str:
+    """The headline of one problem among several, in a few sentences."""
     said = _of_problem(rows)
-    return f"{said.title}. {said.lead}"
+    return " ".join(filter(None, [f"{said.title}. {said.lead}", note]))
 
 
 def short_names(found: Sequence[Problem]) -> list[str]:
@@ -149,35 +162,22 @@ def _of_methods(rows: Sequence[Row]) -> Headline:
     first = running[0]
     so_far = "" if first.group.complete else " so far"
     above = _bounds(rows, first)
+    blown = " It diverged: its last loss is none that a model can have." if _blown(first) else ""
     if len(running) == 1:
         return Headline(
             f"{first.group.label} reaches {first.final.mean:.1%} global test accuracy{so_far}",
             f"{'Last' if so_far else 'Final'} accuracy of the global model on the global test set: "
             f"{percent(first.final)} "
-            f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}.{above}",
+            f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}.{blown}{above}",
         )
     base = next((row for row in running if row.group is first.baseline), None)
     if base is None or base is first:
-        other = running[1]
-        # measured from the other side: its difference is to the baseline, which is first here
-        apart = other.difference if base is first and other.baseline is first.group else None
-        gap = apart.mean if apart and apart.mean is not None else other.final.mean - first.final.mean
-        title = (
-            f"Nothing beats {first.group.label}{so_far}" if base else f"{first.group.label} is best{so_far}"
-        )
-        return Headline(
-            title,
-            f"Final global test accuracy {percent(first.final)} {_over(first)}; next comes "
-            f"{other.group.label} at {percent(other.final)}, {points(abs(gap))} "
-            f"{'below' if gap <= 0 else 'above on the seeds they share'}{_sure(other) if apart else ''}.{above}",
-        )
+        return _first_is_the_baseline(running, so_far, blown + above, known=base is not None)
     apart = first.difference
-    against = (
-        f"Final global test accuracy {percent(first.final)} {_over(first)}, against {percent(base.final)}."
-    )
+    against = f"Final global test accuracy {percent(first.final)} {_over(first)}, against {percent(base.final)}.{blown}"
     if apart is None or apart.mean is None:
         why = f" The difference is not tested: {apart.why}." if apart else ""
-        return Headline(f"{first.group.label} is best{so_far}", against + why + above)
+        return Headline(f"{first.group.label} has the highest accuracy{so_far}", against + why + above)
     if abs(apart.mean) < 1e-12:
         return Headline(f"{first.group.label} and {base.group.label} are equal{so_far}", against + above)
     if apart.mean < 0:
@@ -185,17 +185,56 @@ def _of_methods(rows: Sequence[Row]) -> Headline:
             f"{first.group.label} has the highest mean, but not on the seeds it shares with {base.group.label}",
             against + above,
         )
-    if not _beyond_chance(first):
-        others = [f"{row.group.label} ({_gain(row)})" for row in running if _beyond_chance(row)]
+    if not beyond_chance(first):
+        others = [f"{row.group.label} ({_gain(row)})" for row in running if _gains(row)]
         above = (f" More than chance explains: {', '.join(others)}." if others else "") + above
-    gain = f"{base.group.label} by {points(apart.mean)}{so_far}"
-    if len(apart.seeds) == 1:
-        title = f"{first.group.label} is ahead of {gain} on one seed"
-    elif apart.p is not None and not _beyond_chance(first):
-        title = f"{first.group.label} is ahead of {gain}, which may be chance"
+    return Headline(
+        f"{first.group.label} {_lead(first, base.group.label)}{so_far}{_chance(first)}",
+        f"{against} The difference is {points(apart.mean)}{_sure(first)}.{above}",
+    )
+
+
+def _first_is_the_baseline(running: Sequence[Row], so_far: str, above: str, *, known: bool) -> Headline:
+    """Nothing is above the baseline, as far as the seeds can tell; or there is none to compare with."""
+    first, other = running[0], running[1]
+    label = first.group.label
+    # measured from the other side: its difference is to the baseline, which is first here
+    apart = other.difference if known and other.baseline is first.group else None
+    gap = apart.mean if apart and apart.mean is not None else other.final.mean - first.final.mean
+    ahead = [row for row in running[1:] if _gains(row) and row.baseline is first.group]
+    shared = [len(row.difference.seeds) for row in running[1:] if row.difference]
+    if not known or not any(shared):
+        title = f"{label} has the highest accuracy{so_far}"
+    elif ahead:
+        title = f"{label} has the highest mean, but {ahead[0].group.label} beats it on the seeds they share"
+    elif max(shared) > 1:
+        title = f"Nothing beats {label}{so_far}"
     else:
-        title = f"{first.group.label} beats {gain}"
-    return Headline(title, f"{against} The difference is {points(apart.mean)}{_sure(first)}.{above}")
+        title = f"{label} is ahead of {other.group.label} by {points(abs(gap))}{so_far} on one seed"
+        if abs(gap) < 1e-12:
+            title = f"{label} and {other.group.label} are equal{so_far} on one seed"
+    return Headline(
+        title,
+        f"Final global test accuracy {percent(first.final)} {_over(first)}; next comes "
+        f"{other.group.label} at {percent(other.final)}, {points(abs(gap))} "
+        f"{'below' if gap <= 0 else 'above on the seeds they share'}{_sure(other) if apart else ''}.{above}",
+    )
+
+
+def _lead(row: Row, other: str) -> str:
+    """By how much a row is ahead, in a word that says no more than was tested."""
+    assert row.difference is not None
+    assert row.difference.mean is not None
+    verb = "beats" if beyond_chance(row) else "is ahead of"
+    return f"{verb} {other} by {points(row.difference.mean)}"
+
+
+def _chance(row: Row) -> str:
+    """The title's end where a lead is no win."""
+    assert row.difference is not None
+    if len(row.difference.seeds) == 1:
+        return " on one seed"
+    return ", which may be chance" if row.difference.p is not None and not beyond_chance(row) else ""
 
 
 def _sure(row: Row) -> str:
@@ -210,7 +249,7 @@ def _sure(row: Row) -> str:
         return " for every seed"
     low, high = apart.mean - apart.half, apart.mean + apart.half
     seeds = f"{len(apart.seeds)} paired seeds"
-    chance = "more than chance explains" if _beyond_chance(row) else "this may be chance"
+    chance = "more than chance explains" if beyond_chance(row) else "this may be chance"
     corrected = (
         f"; {p_value(row.p_holm, 'corrected ')} for the methods tried"
         if row.p_holm is not None and row.p_holm > apart.p
@@ -219,9 +258,18 @@ def _sure(row: Row) -> str:
     return f" (95% interval {signed(low)} to {signed(high)} over {seeds}, {p_value(apart.p)}{corrected}): {chance}"
 
 
-def _beyond_chance(row: Row) -> bool:
+def beyond_chance(row: Row) -> bool:
     """Whether a difference stands, corrected for the methods that were tried."""
     return row.p_holm is not None and row.p_holm < SURE
+
+
+def _gains(row: Row) -> bool:
+    """Whether a row is above its baseline by more than chance explains."""
+    return beyond_chance(row) and row.difference is not None and (row.difference.mean or 0) > 0
+
+
+def _blown(row: Row) -> bool:
+    return any(record.diverged for record in row.group.counted)
 
 
 def _gain(row: Row) -> str:
@@ -233,7 +281,9 @@ def _gain(row: Row) -> str:
 def _over(row: Row) -> str:
     n = row.final.n
     rounds = _when(row.final_rounds)
-    return f"{rounds} with one seed" if n == 1 else f"{rounds}, mean of {n} seeds"
+    if n == 1:
+        return f"{rounds} with one seed"
+    return f"{rounds} (mean of {n} seeds ± {MEANING[row.final.spread]})"
 
 
 def _when(rounds: Sequence[int]) -> str:
@@ -242,8 +292,8 @@ def _when(rounds: Sequence[int]) -> str:
 
 
 def percent(of: Estimate) -> str:
-    """91.2% ± 0.9: the mean, and half the 95% interval where there is one."""
-    return f"{of.mean:.1%}" + (f" ± {100 * of.half:.1f}" if of.half is not None else "")
+    """91.2% ± 0.9: the mean, and the spread where there is one."""
+    return f"{of.mean:.1%}" + (f" ± {100 * of.around:.1f}" if of.around is not None else "")
 
 
 def plain(share: float | None) -> str:
@@ -252,9 +302,16 @@ def plain(share: float | None) -> str:
 
 
 def signed(share: float, digits: int = 1) -> str:
-    """+2.3 points, with a real minus sign."""
+    """+2.3 points, with a real minus sign; what rounds to nothing has none."""
     text = f"{100 * share:+.{digits}f}"
-    return text.replace("-", "−")
+    return text.replace("-", "−") if text.strip("+-0.") else text[1:]
+
+
+def tone(apart: Difference, p: float | None) -> str:
+    """Whether a difference may be coloured: ``up`` or ``down`` beyond chance, '' where it may be chance."""
+    if p is None or p >= SURE or not apart.mean or signed(apart.mean, 2) == "0.00":
+        return ""
+    return "up" if apart.mean > 0 else "down"
 
 
 def points(share: float) -> str:
@@ -305,12 +362,30 @@ def span(rounds: Sequence[int]) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def when_reached(reached: Reached) -> str:
+def rounds(mean: float) -> str:
+    """18, or 18.5 where seeds differ."""
+    return f"{mean:.0f}" if mean % 1 < 0.05 else f"{mean:.1f}"
+
+
+def when_reached(reached: Reached, complete: bool = True) -> str:
     """The mean round, and how many seeds got there if not all."""
     if reached.rounds is None:
-        return "never"
-    text = f"{reached.rounds:.0f}" if reached.rounds % 1 < 0.05 else f"{reached.rounds:.1f}"
+        return "never" if complete else "not so far"
+    text = rounds(reached.rounds)
     return text if reached.seeds == reached.of else f"{text} ({reached.seeds} of {reached.of} seeds)"
+
+
+def seeds_reaching(row: Row, reached: Reached) -> str:
+    """How many seeds reached a target; where none did, how near the best came."""
+    if reached.seeds:
+        return f"{reached.seeds} of {reached.of}" if reached.of > 1 else "yes"
+    when = "never" if row.group.complete else "not so far"
+    return f"{when}; at best {max(row.best.values):.1%}"
+
+
+def goal(reached: Reached) -> str:
+    """80%, as a target is said."""
+    return f"{100 * reached.target:.4g}%"
 
 
 def faults(row: Row) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from unskew.report.results.gather import listed
 
 if TYPE_CHECKING:
     from unskew.report.results.gather import Runs
+    from unskew.report.results.statistics import Spread
 
 SUFFIXES = {
     "html": (".html", ".htm"),
@@ -34,20 +37,31 @@ def write_report(
     baseline: str | None = None,
     format: str | None = None,
     title: str | None = None,
+    target: float | Sequence[float] = (),
+    spread: Spread = "ci",
+    labels: Mapping[str, str] | None = None,
+    width: float | str | None = None,
 ) -> Path:
     """Write the report of runs, run folders, or folders that hold run folders; returns the file.
 
     The format is that of ``format`` or of the path's ending: html (the page), png, svg or pdf (the figure),
     csv or latex (the leaderboard). ``baseline`` names the method that others are compared with: by default
-    fedavg, else the first. Without a path the file is report.html (.png, ...) in the folder if one is named,
-    else in the current one.
+    fedavg, else the first that is sound. Without a path the file is report.html (.png, ...) in the folder if one
+    is named, else in the current one.
+
+    ``target`` names accuracies, such as 0.8, whose cost is told: rounds, bytes, seconds on the air, sample-steps.
+    ``spread`` is what ± means: "ci", half the 95% interval of the mean, or "sd", the standard deviation.
+    ``labels`` says what methods are called: ``{"mine.parts:Softened": "ours"}``. ``width`` is that of a figure,
+    in pixels or with a unit, such as "84mm" or "3.3in".
     """
-    place, kind = target(runs, path, format)
-    save(compare(runs, baseline), place, kind, title)
+    place, kind = destination(runs, path, format)
+    wide = pixels(width, kind) if width is not None else None
+    compared = compare(runs, baseline, target=target, spread=spread, labels=labels)
+    save(compared, place, kind, title, wide)
     return place
 
 
-def target(runs: Runs, path: str | Path | None, format: str | None) -> tuple[Path, str]:
+def destination(runs: Runs, path: str | Path | None, format: str | None) -> tuple[Path, str]:
     """Where a report goes and in which format, refused before any work if that cannot be."""
     if format is not None and format not in SUFFIXES:
         raise unknown("format", format, SUFFIXES)
@@ -64,8 +78,10 @@ def target(runs: Runs, path: str | Path | None, format: str | None) -> tuple[Pat
     return output(path, "the report"), kind
 
 
-def save(compared: Comparison, place: Path, kind: str, title: str | None = None) -> None:
-    """Write one format, whole or not at all."""
+def save(
+    compared: Comparison, place: Path, kind: str, title: str | None = None, width: float | None = None
+) -> None:
+    """Write one format, whole or not at all; ``width`` is a figure's, in pixels."""
     if kind == "html":
         from unskew.report.results.page import save_report
 
@@ -74,7 +90,7 @@ def save(compared: Comparison, place: Path, kind: str, title: str | None = None)
         from unskew.report.drawing import save_chart
         from unskew.report.results.figure import figure
 
-        save_chart(figure(compared), place, title or compared.headline.title)
+        save_chart(figure(compared, width), place, title or compared.headline.title)
     else:
         from unskew.report.results.tables import csv_text, latex_text
 
@@ -83,6 +99,27 @@ def save(compared: Comparison, place: Path, kind: str, title: str | None = None)
         text = csv_text(compared) if kind == "csv" else latex_text(compared)
         with written_whole(place) as draft:
             draft.write_text(text, encoding="utf-8")
+
+
+UNITS = {"px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}
+NARROWEST, WIDEST = 260, 4000
+
+
+def pixels(width: float | str, kind: str) -> float:
+    """A figure's width in pixels of 1/96 inch. A PNG has two dots for each, so plain pixels are halved for it."""
+    if kind not in ("png", "svg", "pdf"):
+        raise InputError(f"width is that of a figure (png, svg, pdf), and this is {kind}; leave it out")
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)\s*", str(width).lower())
+    if found is None or (found[2] and found[2] not in UNITS):
+        raise InputError(
+            f"width is a number of pixels or has a unit ({', '.join(UNITS)}), such as 84mm, not {width}"
+        )
+    dots = 2 if kind == "png" and found[2] in ("", "px") else 1
+    wide = float(found[1]) * UNITS[found[2] or "px"] / dots
+    if not NARROWEST <= wide <= WIDEST:
+        least, most = (f"{end / 96:.3g}in ({end * dots} pixels)" for end in (NARROWEST, WIDEST))
+        raise InputError(f"a figure can be {least} to {most} wide, not {width}")
+    return wide
 
 
 def _folder(runs: Runs) -> Path:
