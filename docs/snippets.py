@@ -111,9 +111,9 @@ def play(page: Path) -> Iterator[tuple[Block, str]]:
 
 def _run(line: str, shown: list[str], page: Path, block: Block) -> str:
     """What a command prints. One that is shown with an error must end in one."""
-    words = shlex.split(line)
-    if words[0] != "unskew":
+    if line.split()[0] != "unskew":
         return "".join(f"{text}\n" for text in shown)
+    words = shlex.split(line)
     from unskew.cli import main
 
     out, err = io.StringIO(), io.StringIO()

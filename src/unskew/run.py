@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import time
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -276,9 +275,7 @@ def resume(
             folder.read()  # again, now that nobody else writes it
             setup, state = prepared(on_its_device(place, spec, about.get("device")))
             if folder.damage:
-                warnings.warn(
-                    f"in {path} {folder.damage}; it goes on after round {state.round}", stacklevel=2
-                )
+                notices.warn(f"in {path} {folder.damage}; it goes on after round {state.round}", stacklevel=2)
             folder.rewind(state.round)
             forget_after(place / "state", state.round)
             folder.save({"status": "running"})

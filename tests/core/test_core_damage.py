@@ -57,7 +57,7 @@ class Stops(Silent):
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Six rounds that nobody touched, with checkpoints of the last two."""
-    return run(data=tiny(), out=tmp_path_factory.mktemp("runs") / "run", progress=False, **SETTINGS)
+    return run(dataset=tiny(), out=tmp_path_factory.mktemp("runs") / "run", progress=False, **SETTINGS)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_damaged_log_changes_no_number(damage: str, checkpoints: int, copied: 
     log.write_bytes(b"".join(LOGS[damage](log.read_bytes().splitlines(keepends=True))))
     for path in sorted((copied / "state").iterdir(), reverse=True)[: 2 - checkpoints]:
         path.unlink()
-    assert_same(resume(copied, data=tiny(), progress=False), original)
+    assert_same(resume(copied, dataset=tiny(), progress=False), original)
 
 
 @pytest.mark.parametrize("checkpoints", [2, 1])
@@ -128,7 +128,7 @@ def test_a_lost_log_changes_no_number(checkpoints: int, copied: Path, original: 
     (copied / "rounds.jsonl").unlink()
     if checkpoints == 1:
         max((copied / "state").iterdir()).unlink()
-    assert_same(resume(copied, data=tiny(), progress=False), original)
+    assert_same(resume(copied, dataset=tiny(), progress=False), original)
 
 
 def test_a_run_that_is_done_gets_its_lost_log_back(original: Run, tmp_path: Path) -> None:
@@ -136,16 +136,16 @@ def test_a_run_that_is_done_gets_its_lost_log_back(original: Run, tmp_path: Path
     assert original.path is not None
     shutil.copytree(original.path, tmp_path / "run")
     (tmp_path / "run" / "rounds.jsonl").unlink()
-    assert_same(resume(tmp_path / "run", data=tiny(), progress=False), original)
+    assert_same(resume(tmp_path / "run", dataset=tiny(), progress=False), original)
 
 
 def test_started_over_a_run_keeps_its_new_checkpoints(copied: Path, original: Run) -> None:
     """Checkpoints of later rounds, which cannot be used, do not count as the last two."""
     (copied / "rounds.jsonl").write_text("")
     with pytest.raises(ZeroDivisionError):
-        resume(copied, data=tiny(), progress=Stops(3))
+        resume(copied, dataset=tiny(), progress=Stops(3))
     assert sorted(p.stem for p in (copied / "state").iterdir()) == ["000001", "000002"]
-    assert_same(resume(copied, data=tiny(), progress=False), original)
+    assert_same(resume(copied, dataset=tiny(), progress=False), original)
 
 
 # --- checkpoints
@@ -177,7 +177,7 @@ def test_a_flipped_bit_in_a_checkpoint_changes_no_number(
     if left == 1:
         newer.unlink()
     flip(newer if left == 2 else older, entry)
-    assert_same(resume(copied, data=tiny(), progress=False), original)
+    assert_same(resume(copied, dataset=tiny(), progress=False), original)
 
 
 def rewritten(path: Path, lacking: tuple[str, ...]) -> None:
@@ -193,14 +193,16 @@ def test_a_checkpoint_that_lacks_an_entry_counts_as_damaged(copied: Path, origin
     first = next(iter(original.state.params))
     for path in (copied / "state").iterdir():
         rewritten(path, (f"params/{first}", SEAL))
-    assert_same(resume(copied, data=tiny(), progress=False), original)
+    assert_same(resume(copied, dataset=tiny(), progress=False), original)
 
 
 def test_a_checkpoint_without_a_seal_still_loads(copied: Path, original: Run) -> None:
     """Runs of versions before the seal go on from where they were."""
     for path in (copied / "state").iterdir():
         rewritten(path, (SEAL,))
-    assert_same(resume(copied, data=tiny(), progress=Stops(6)), original)  # which would fail if it played one
+    assert_same(
+        resume(copied, dataset=tiny(), progress=Stops(6)), original
+    )  # which would fail if it played one
 
 
 # --- the result and other files
@@ -214,7 +216,7 @@ def test_a_damaged_result_is_made_again(content: bytes, copied: Path, original: 
     (copied / "result.json").write_bytes(content)
     assert not read_folder(copied)[0].is_done
     assert main(["report", str(copied), "-o", str(copied.parent / "page.html")]) in (0, 2)
-    assert_same(resume(copied, data=tiny(), progress=False), original)
+    assert_same(resume(copied, dataset=tiny(), progress=False), original)
 
 
 @pytest.mark.parametrize("name", ["rounds.jsonl", "result.json", "lock", "state"])
@@ -230,10 +232,10 @@ def test_a_folder_in_place_of_a_file_is_named(name: str, copied: Path) -> None:
         place.mkdir()
         sentence = f"{place} is a folder where a run needs a file; move it away"
     with pytest.raises(InputError) as problem:
-        resume(copied, data=tiny(), progress=False)
+        resume(copied, dataset=tiny(), progress=False)
     assert str(problem.value) == sentence
     place.rmdir() if place.is_dir() else place.unlink()
-    resume(copied, data=tiny(), progress=False)
+    resume(copied, dataset=tiny(), progress=False)
 
 
 @pytest.mark.parametrize("name", ["spec.json", "rounds.jsonl", "result.json"])
@@ -250,7 +252,7 @@ def test_a_file_that_may_not_be_read_is_named(
 
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     with pytest.raises(InputError) as problem:
-        resume(copied, data=tiny())
+        resume(copied, dataset=tiny())
     assert str(problem.value) == f"cannot read {copied / name} (permission denied); make it readable"
 
 
@@ -258,7 +260,7 @@ def test_a_spec_whose_data_is_no_table_is_damaged(copied: Path) -> None:
     about = json.loads((copied / "spec.json").read_text())
     (copied / "spec.json").write_text(json.dumps(about | {"data": 5}))
     with pytest.raises(InputError, match=r"spec\.json is damaged: it is not the JSON of a run"):
-        resume(copied, data=tiny())
+        resume(copied, dataset=tiny())
 
 
 def test_a_run_that_is_done_needs_no_writing(
@@ -271,7 +273,7 @@ def test_a_run_that_is_done_needs_no_writing(
 
     assert original.path is not None
     monkeypatch.setattr(RunFolder, "locked", locked)
-    assert_same(resume(original.path, data=tiny(), progress=False), original)
+    assert_same(resume(original.path, dataset=tiny(), progress=False), original)
 
 
 def test_a_run_that_is_not_done_cannot_go_on_in_a_read_only_folder(
@@ -284,7 +286,7 @@ def test_a_run_that_is_not_done_cannot_go_on_in_a_read_only_folder(
 
     monkeypatch.setattr(FileLock, "acquire", acquire)
     with pytest.raises(InputError) as problem:
-        resume(copied, data=tiny())
+        resume(copied, dataset=tiny())
     assert str(problem.value) == (
         f"no run can be written to {copied} (read-only file system); make it writable, or resume a copy of it"
     )
@@ -302,13 +304,13 @@ def test_an_interrupt_on_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest
         raise KeyboardInterrupt
 
     with pytest.raises(RunFailed) as problem:
-        run(data=tiny(), out=out, progress=Stops(3, interrupt), **SETTINGS)
+        run(dataset=tiny(), out=out, progress=Stops(3, interrupt), **SETTINGS)
     assert str(problem.value) == (
         f"the disk of {out} is full after round 3; the checkpoint of round 2 is whole: make room, then "
         f"`unskew resume {out}`"
     )
     monkeypatch.undo()
-    assert resume(out, data=tiny(), progress=False).result["status"] == "done"
+    assert resume(out, dataset=tiny(), progress=False).result["status"] == "done"
 
 
 @pytest.mark.parametrize("after", [1, 3])
@@ -316,7 +318,7 @@ def test_a_folder_deleted_under_a_run_is_told(after: int, tmp_path: Path) -> Non
     out = tmp_path / "run"
     with pytest.raises(RunFailed) as problem:
         run(
-            data=tiny(),
+            dataset=tiny(),
             out=out,
             progress=Stops(after, lambda: shutil.rmtree(out)),
             **SETTINGS | {"checkpoint": 99.0},
@@ -334,12 +336,12 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
     settings = SETTINGS | {"checkpoint": 99.0}
     with pytest.raises(RunFailed) as problem:
-        run(data=tiny(), out=out, progress=Stops(2, disturb), **settings)
+        run(dataset=tiny(), out=out, progress=Stops(2, disturb), **settings)
     assert str(problem.value) == (
         f"{out / 'state'} cannot be written (file exists); see to it, then `unskew resume {out}`"
     )
     (out / "state").unlink()
-    assert resume(out, data=tiny(), progress=False).result["status"] == "done"
+    assert resume(out, dataset=tiny(), progress=False).result["status"] == "done"
 
 
 @pytest.mark.parametrize("name", ["a" * 300, "/".join(["b" * 200] * 30)])
@@ -348,7 +350,7 @@ def test_a_name_that_is_too_long_is_refused(
 ) -> None:
     out = tmp_path / name
     with pytest.raises(InputError) as problem:
-        run(data=tiny(), out=out, progress=False, **SETTINGS)
+        run(dataset=tiny(), out=out, progress=False, **SETTINGS)
     assert str(problem.value) == f"no run can be written to {out} (file name too long); choose another folder"
     with pytest.raises(InputError, match=r"^cannot read .* \(file name too long\); name a run's folder$"):
         resume(out)
@@ -369,30 +371,30 @@ OWN = {k: v for k, v in SETTINGS.items() if k not in ("model", "method")} | {"ch
 
 def test_a_model_given_in_python_keeps_its_first_weights(tmp_path: Path) -> None:
     """A run stopped before its first checkpoint goes on by the weights that it began with."""
-    whole = run(data=tiny(), model=net(0), out=tmp_path / "whole", progress=False, **OWN)
+    whole = run(dataset=tiny(), model=net(0), out=tmp_path / "whole", progress=False, **OWN)
     out = tmp_path / "run"
     with pytest.raises(ZeroDivisionError):
-        run(data=tiny(), model=net(0), out=out, progress=Stops(2), **OWN)
+        run(dataset=tiny(), model=net(0), out=out, progress=Stops(2), **OWN)
     assert [p.name for p in (out / "state").iterdir()] == ["000000.safetensors"]
-    assert_same(resume(out, data=tiny(), model=net(1), progress=False), whole)
+    assert_same(resume(out, dataset=tiny(), model=net(1), progress=False), whole)
 
 
 def test_another_model_is_refused_where_it_would_count(tmp_path: Path) -> None:
     """Without any checkpoint its weights do, and what is frozen always does."""
     out = tmp_path / "run"
-    whole = run(data=tiny(), model=net(0), out=out, progress=False, **OWN)
+    whole = run(dataset=tiny(), model=net(0), out=out, progress=False, **OWN)
     thawed = net(0)
     thawed[1].weight.data.add_(1)
     with pytest.raises(
         InputError, match="has other frozen weights or statistics than the one that the run began"
     ):
-        resume(out, data=tiny(), model=thawed)
+        resume(out, dataset=tiny(), model=thawed)
     shutil.rmtree(out / "state")
     with pytest.raises(
         InputError, match="has no checkpoint to go on from, and the model given has other weights"
     ):
-        resume(out, data=tiny(), model=net(1))
-    again = resume(out, data=tiny(), model=net(0), progress=False)
+        resume(out, dataset=tiny(), model=net(1))
+    again = resume(out, dataset=tiny(), model=net(0), progress=False)
     assert again.result["model_sha256"] == whole.result["model_sha256"]
 
 
@@ -404,22 +406,22 @@ def test_data_given_by_name_at_a_resume_is_what_is_read(tmp_path: Path) -> None:
     np.savez(first, x=x, y=y)
     np.savez(other, x=x + 1, y=y)
     settings = {"partition": "iid", "clients": 5, "cohort": 2, "rounds": 3, "model": "linear"}
-    whole = run(data=first, out=tmp_path / "whole", progress=False, **settings)
+    whole = run(dataset=first, out=tmp_path / "whole", progress=False, **settings)
     out = tmp_path / "run"
     with pytest.raises(ZeroDivisionError):
-        run(data=first, out=out, progress=Stops(2), **settings)
+        run(dataset=first, out=out, progress=Stops(2), **settings)
     os.rename(first, moved)
     for wrong in (other, str(other), "digits"):
         with pytest.raises(InputError, match="is not what the run began with; give it the same data"):
-            resume(out, data=wrong)
-    assert_same(resume(out, data=moved, progress=False), whole)
+            resume(out, dataset=wrong)
+    assert_same(resume(out, dataset=moved, progress=False), whole)
 
 
 def test_a_federation_cannot_be_resumed_by_name(copied: Path) -> None:
     with pytest.raises(InputError) as problem:
-        resume(copied, data="digits")
+        resume(copied, dataset="digits")
     assert str(problem.value) == (
         f"{copied} was run on a Federation given in Python; give it as dataset=..., not digits"
     )
     with pytest.raises(InputError, match=r"^dataset is a data set's name, a path, "):
-        resume(copied, data=5)  # type: ignore[arg-type]
+        resume(copied, dataset=5)  # type: ignore[arg-type]

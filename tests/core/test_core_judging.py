@@ -44,7 +44,7 @@ def two_classes():
 def test_the_order_of_the_test_set_does_not_matter(policy):
     """Sorted by class, blocks of 500 would each hold one class, and statistics of a block would hide which."""
     settings = {"rounds": 6, "cohort": 4, "lr": 0.3, "batch": 20, "engine": "loop", "progress": False}
-    found = run(data=two_classes(), model=small((4,), 2), batch_norm=policy, **settings)
+    found = run(dataset=two_classes(), model=small((4,), 2), batch_norm=policy, **settings)
     assert found.result["final"]["accuracy"] > 0.97
 
 

@@ -105,7 +105,7 @@ def test_warnings_of_a_run_are_logged_as_well(caplog):
 def test_every_warning_goes_through_the_one_that_logs():
     """``unskew.notices.warn`` instead of ``warnings.warn``, which no log would see."""
     direct = [p.name for p in SOURCE.rglob("*.py") if "warnings.warn(" in p.read_text()]
-    assert sorted(direct) == ["notices.py", "renamed.py"]
+    assert sorted(direct) == ["notices.py", "renamed.py"], "write `from unskew.notices import warn`"
 
 
 def _dies_once(setup, work):

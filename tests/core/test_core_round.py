@@ -161,7 +161,7 @@ def test_a_model_with_a_scalar_parameter_trains_to_the_end() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return self.dense(x.flatten(1)) * self.temperature
 
-    ended = run(data=tiny(), model=Tempered(), rounds=3, cohort=4, nan=0.3, late=0.3, progress=False)
+    ended = run(dataset=tiny(), model=Tempered(), rounds=3, cohort=4, nan=0.3, late=0.3, progress=False)
     (temperature,) = (v for k, v in ended.state.params.items() if k.endswith("temperature"))
     assert temperature.shape == ()
     assert float(temperature) != 1.0
@@ -304,7 +304,7 @@ def test_the_weights_of_fedavg_sum_to_one_or_to_nothing() -> None:
 def test_evaluation_says_what_each_number_is() -> None:
     """Accuracy over the test set, by class, and over clients where asked; rounds that are not judged say nothing."""
     ended = run(
-        data=tiny(), rounds=4, cohort=4, evaluate=3, evaluate_clients=True, model="linear", progress=False
+        dataset=tiny(), rounds=4, cohort=4, evaluate=3, evaluate_clients=True, model="linear", progress=False
     )
     judged = [line["round"] for line in ended.folder.lines if "global_test_accuracy" in line]
     assert judged == [3, 4]
@@ -317,7 +317,9 @@ def test_evaluation_says_what_each_number_is() -> None:
 def test_a_class_without_test_samples_has_no_accuracy() -> None:
     federation = tiny()
     dataset = replace(federation.dataset, x_test=federation.dataset.x_test[:2], y_test=np.array([0, 1]))
-    ended = run(data=replace(federation, dataset=dataset), rounds=1, cohort=4, model="linear", progress=False)
+    ended = run(
+        dataset=replace(federation, dataset=dataset), rounds=1, cohort=4, model="linear", progress=False
+    )
     assert ended.folder.lines[0]["per_class_accuracy"][2] is None
 
 

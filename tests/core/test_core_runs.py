@@ -88,7 +88,7 @@ def same(one: Run, other: Run) -> bool:
 @pytest.fixture(scope="module")
 def whole() -> Run:
     """The run that nobody stopped, in memory."""
-    return run(data=tiny(), progress=False, **SETTINGS)
+    return run(dataset=tiny(), progress=False, **SETTINGS)
 
 
 # --- what goes in
@@ -113,7 +113,7 @@ def test_a_run_by_name() -> None:
     """The name of a data set and settings as words, as in the README."""
     ended = unskew.run(
         method="fedavg",
-        data="digits",
+        dataset="digits",
         partition="dirichlet(0.1)",
         clients=20,
         cohort=5,
@@ -130,12 +130,20 @@ def test_a_run_on_arrays_is_named_for_what_it_is() -> None:
     """Given data are not "digits", whatever the default data set is."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 4)), np.array(["no", "yes"] * 30)
-    ended = run(data=(x, y), partition="iid", clients=5, cohort=2, rounds=2, model="linear", progress=False)
+    ended = run(
+        dataset=(x, y), partition="iid", clients=5, cohort=2, rounds=2, model="linear", progress=False
+    )
     assert ended.spec.dataset == "own data"
     assert "own data" in repr(ended)
     assert ended.result["data"]["labels"] == ["no", "yes"]
     again = run(
-        data=from_arrays(x, y), partition="iid", clients=5, cohort=2, rounds=2, model="linear", progress=False
+        dataset=from_arrays(x, y),
+        partition="iid",
+        clients=5,
+        cohort=2,
+        rounds=2,
+        model="linear",
+        progress=False,
     )
     assert ended.result["model_sha256"] == again.result["model_sha256"]
 
@@ -143,23 +151,23 @@ def test_a_run_on_arrays_is_named_for_what_it_is() -> None:
 @pytest.mark.parametrize("data", [{"x": 1}, 5, np.zeros((5, 2)), (np.zeros((5, 2)),), []])
 def test_what_is_no_data_is_refused_in_one_sentence(data: Any) -> None:
     with pytest.raises(InputError, match=r"^dataset is a data set's name, a path, .* or arrays \(x, y\)"):
-        run(data=data, progress=False)
+        run(dataset=data, progress=False)
 
 
 def test_skew_is_told_before_and_after_preparation() -> None:
     """Pooled, nobody differs from the whole: EMD 0 with one client; without preparation there is no after."""
     settings = {"partition": "limit_labels(2)", "clients": 5, "cohort": 2, "rounds": 1, "model": "linear"}
-    told = run(data="digits", method="centralized", progress=False, **settings).result
+    told = run(dataset="digits", method="centralized", progress=False, **settings).result
     assert told["skew"]["emd"] > 1.5
     assert (told["skew_prepared"]["emd"], told["skew_prepared"]["clients"]) == (0.0, 1)
-    assert "skew_prepared" not in run(data="digits", progress=False, **settings).result
+    assert "skew_prepared" not in run(dataset="digits", progress=False, **settings).result
 
 
 def test_a_federation_is_dealt_already(whole: Run) -> None:
     """Its clients are its own, and a partition beside it is refused instead of ignored."""
     assert (whole.spec.dataset, whole.spec.partition, whole.spec.clients) == ("tiny", "given", 8)
     with pytest.raises(InputError, match="a Federation is dealt to its clients already; leave partition out"):
-        run(data=tiny(), partition="iid", **SETTINGS)
+        run(dataset=tiny(), partition="iid", **SETTINGS)
 
 
 def test_a_method_needs_no_importable_class() -> None:
@@ -176,9 +184,9 @@ def test_a_method_needs_no_importable_class() -> None:
 
         name: ClassVar[str] = "here"
 
-    one = run(data=tiny(), method=Method.of(Here()), progress=False, **SETTINGS)
+    one = run(dataset=tiny(), method=Method.of(Here()), progress=False, **SETTINGS)
     assert "Here" in one.spec.method
-    plain = run(data=tiny(), progress=False, **SETTINGS)
+    plain = run(dataset=tiny(), progress=False, **SETTINGS)
     assert one.result["model_sha256"] == plain.result["model_sha256"]
 
 
@@ -187,7 +195,7 @@ def test_a_model_of_ones_own_is_copied_and_its_frozen_weights_stay() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(36, 4), nn.ReLU(), nn.Linear(4, 3))
     model[1].requires_grad_(False)
     before = {k: v.clone() for k, v in model.state_dict().items()}
-    ended = run(data=tiny(), progress=False, **(SETTINGS | {"model": model}))
+    ended = run(dataset=tiny(), progress=False, **(SETTINGS | {"model": model}))
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
     after = ended.model.state_dict()
     assert torch.equal(after["1.weight"], before["1.weight"])
@@ -234,13 +242,16 @@ def test_the_result_has_the_names_that_scripts_rely_on(whole: Run) -> None:
 
 def test_rounds_to_a_target_are_the_first_that_reach_it() -> None:
     settings = SETTINGS | {"evaluate": 1, "target": (0.0, 1.0), "late": 0.0, "drop": 0.0, "lr": 1e-9}
-    assert run(data=tiny(), progress=False, **settings).result["rounds_to_target"] == {"0.0": 1, "1.0": None}
+    assert run(dataset=tiny(), progress=False, **settings).result["rounds_to_target"] == {
+        "0.0": 1,
+        "1.0": None,
+    }
 
 
 def test_a_run_that_explodes_says_so_in_valid_json() -> None:
     """A loss that is not a number is null: NaN is no JSON, and a report must be able to read it."""
     settings = SETTINGS | {"lr": 1e30, "rounds": 6, "late": 0.0, "measure": ()}
-    ended = run(data=tiny(), progress=False, **settings)
+    ended = run(dataset=tiny(), progress=False, **settings)
     assert ended.folder.lines[-1]["global_test_loss"] is None
     assert ended.result["rejected"] > 0
     json.dumps([ended.result, *ended.folder.lines], allow_nan=False)
@@ -250,7 +261,7 @@ def test_measurements_of_a_run_that_explodes_are_null(tmp_path: Path) -> None:
     """What is not a number is no JSON, neither in what is returned nor in the files."""
     few = tiny(sizes=[4, 3, 5])
     settings = SETTINGS | {"lr": 1e30, "cohort": 2, "late": 0.0, "measure": ("divergence", "gamma")}
-    ended = run(data=few, out=tmp_path / "run", progress=False, **settings)
+    ended = run(dataset=few, out=tmp_path / "run", progress=False, **settings)
     assert ended.result["gamma"]["gamma"] is None
     for name in ("result.json", "rounds.jsonl"):
         assert "NaN" not in (tmp_path / "run" / name).read_text()
@@ -291,9 +302,9 @@ def test_measurements_on_request() -> None:
     settings = SETTINGS | {"late": 0.0, "drop": 0.0, "measure": ("divergence", "gamma"), "rounds": 2}
     few = tiny(sizes=[4, 3, 5])
     settings |= {"cohort": 2}
-    alone = run(data=few, progress=False, method="centralized", **settings)
+    alone = run(dataset=few, progress=False, method="centralized", **settings)
     assert [line["weight_divergence"] for line in alone.folder.lines] == [0.0, 0.0]
-    skewed = run(data=few, progress=False, **settings)
+    skewed = run(dataset=few, progress=False, **settings)
     found = skewed.result["gamma"]
     assert found["gamma"] == pytest.approx(found["global_minimum"] - found["mean_local_minimum"])
     assert found["gamma"] > 0
@@ -305,7 +316,7 @@ def test_measurements_on_request() -> None:
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The same run with a folder."""
-    return run(data=tiny(), out=tmp_path_factory.mktemp("runs") / "done", progress=False, **SETTINGS)
+    return run(dataset=tiny(), out=tmp_path_factory.mktemp("runs") / "done", progress=False, **SETTINGS)
 
 
 def test_a_folder_holds_what_re_creates_the_run(done: Run, whole: Run) -> None:
@@ -320,7 +331,7 @@ def test_a_folder_holds_what_re_creates_the_run(done: Run, whole: Run) -> None:
 def test_a_run_that_is_done_is_returned_as_it_is(done: Run) -> None:
     assert done.path is not None
     before = {p: p.stat().st_mtime_ns for p in done.path.rglob("*.*")}
-    again = resume(done.path, data=tiny(), progress=False)
+    again = resume(done.path, dataset=tiny(), progress=False)
     assert same(again, done)
     assert {p: p.stat().st_mtime_ns for p in done.path.rglob("*.*")} == before
 
@@ -333,11 +344,11 @@ def refused(sentence: str, **given: Any) -> None:
 
 def test_a_folder_that_is_taken_is_refused(done: Run, tmp_path: Path) -> None:
     assert done.path is not None
-    refused(f"{done.path} already holds a run (done); choose another folder", data=tiny(), out=done.path)
+    refused(f"{done.path} already holds a run (done); choose another folder", dataset=tiny(), out=done.path)
     (tmp_path / "notes.txt").write_text("mine")
-    refused(f"{tmp_path} is not empty and holds no run; choose another folder", data=tiny(), out=tmp_path)
+    refused(f"{tmp_path} is not empty and holds no run; choose another folder", dataset=tiny(), out=tmp_path)
     file = tmp_path / "notes.txt"
-    refused(f"{file} is a file; name a folder for the run", data=tiny(), out=file)
+    refused(f"{file} is a file; name a folder for the run", dataset=tiny(), out=file)
     assert file.read_text() == "mine"
 
 
@@ -352,7 +363,7 @@ def test_what_is_refused_writes_nothing(tmp_path: Path) -> None:
         {"decay": "nope"},
     ):
         with pytest.raises(InputError):
-            run(data=tiny(), out=out, progress=False, **(SETTINGS | wrong))
+            run(dataset=tiny(), out=out, progress=False, **(SETTINGS | wrong))
     assert not out.exists()
 
 
@@ -372,7 +383,7 @@ def test_a_folder_of_another_version_is_refused(done: Run, tmp_path: Path) -> No
     about = json.loads((old / "spec.json").read_text())
     (old / "spec.json").write_text(json.dumps(about | {"format": 0, "unskew": "0.0.1"}))
     with pytest.raises(InputError) as problem:
-        resume(old, data=tiny())
+        resume(old, dataset=tiny())
     assert str(problem.value) == (
         f"{old} has run format 0, this version reads 2; use the unskew that wrote it (0.0.1)"
     )
@@ -393,7 +404,7 @@ def test_other_data_are_noticed_wherever_they_differ(done: Run, what: str) -> No
     array[-1] = (array[-1] + 1) % 3
     changed = replace(other, dataset=replace(other.dataset, **{what: array}))
     with pytest.raises(InputError) as problem:
-        resume(done.path or "", data=changed)
+        resume(done.path or "", dataset=changed)
     assert str(problem.value) == (
         f"the data of {done.path} is not what the run began with; give it the same data"
     )
@@ -410,10 +421,10 @@ def test_an_interrupt_after_any_round_leaves_a_run_that_goes_on(
     out = tmp_path / "run"
     settings = SETTINGS | {"checkpoint": 1000.0}
     with pytest.raises(KeyboardInterrupt):
-        run(data=tiny(), out=out, progress=Stops(after), **settings)
+        run(dataset=tiny(), out=out, progress=Stops(after), **settings)
     assert json.loads((out / "result.json").read_text())["status"] == "running"
     assert [p.name for p in (out / "state").iterdir()] == [f"{after:06d}.safetensors"]
-    assert same(resume(out, data=tiny(), progress=False), whole)
+    assert same(resume(out, dataset=tiny(), progress=False), whole)
 
 
 def test_an_interrupt_in_the_middle_of_a_line_loses_nothing(
@@ -432,9 +443,9 @@ def test_an_interrupt_in_the_middle_of_a_line_loses_nothing(
 
     monkeypatch.setattr(RunFolder, "append", append)
     with pytest.raises(KeyboardInterrupt):
-        run(data=tiny(), out=out, progress=False, **SETTINGS)
+        run(dataset=tiny(), out=out, progress=False, **SETTINGS)
     monkeypatch.undo()
-    assert same(resume(out, data=tiny(), progress=False), whole)
+    assert same(resume(out, dataset=tiny(), progress=False), whole)
 
 
 def test_an_interrupt_while_a_round_is_judged_keeps_the_rounds_before(
@@ -452,22 +463,22 @@ def test_an_interrupt_while_a_round_is_judged_keeps_the_rounds_before(
 
     monkeypatch.setattr(module, "judged", judged)
     with pytest.raises(KeyboardInterrupt):
-        run(data=tiny(), out=out, progress=False, **SETTINGS | {"checkpoint": 1000.0})
+        run(dataset=tiny(), out=out, progress=False, **SETTINGS | {"checkpoint": 1000.0})
     monkeypatch.undo()
     assert [p.name for p in (out / "state").iterdir()] == ["000003.safetensors"]
-    assert same(resume(out, data=tiny(), progress=False), whole)
+    assert same(resume(out, dataset=tiny(), progress=False), whole)
 
 
 def test_a_run_that_failed_says_why_and_goes_on(whole: Run, tmp_path: Path) -> None:
     out = tmp_path / "run"
     with pytest.raises(ZeroDivisionError):
-        run(data=tiny(), out=out, progress=Stops(3, ZeroDivisionError), **SETTINGS)
+        run(dataset=tiny(), out=out, progress=Stops(3, ZeroDivisionError), **SETTINGS)
     told = unsealed((out / "result.json").read_text(), required=True)
     assert told == {"status": "failed", "error": "ZeroDivisionError: stopped", "round": 3}
     refused(
-        f"{out} already holds a run (failed); go on with it by `unskew resume {out}`", data=tiny(), out=out
+        f"{out} already holds a run (failed); go on with it by `unskew resume {out}`", dataset=tiny(), out=out
     )
-    assert same(resume(out, data=tiny(), progress=False), whole)
+    assert same(resume(out, dataset=tiny(), progress=False), whole)
 
 
 @pytest.fixture
@@ -475,7 +486,7 @@ def stopped(tmp_path: Path) -> Path:
     """A run with checkpoints of rounds 3 and 4, as a kill would leave it."""
     out = tmp_path / "stopped"
     with pytest.raises(ZeroDivisionError):
-        run(data=tiny(), out=out, progress=Stops(5, ZeroDivisionError), **SETTINGS)
+        run(dataset=tiny(), out=out, progress=Stops(5, ZeroDivisionError), **SETTINGS)
     return out
 
 
@@ -483,25 +494,25 @@ def test_a_line_cut_by_a_kill_is_played_again(stopped: Path, whole: Run) -> None
     log = stopped / "rounds.jsonl"
     text = log.read_text()
     log.write_text(text[: text.rindex('"sample_steps"')])
-    assert same(resume(stopped, data=tiny(), progress=False), whole)
+    assert same(resume(stopped, dataset=tiny(), progress=False), whole)
 
 
 def test_a_damaged_checkpoint_costs_a_round_not_the_run(stopped: Path, whole: Run) -> None:
     newest = max((stopped / "state").iterdir())
     newest.write_bytes(newest.read_bytes()[:100])
-    assert same(resume(stopped, data=tiny(), progress=False), whole)
+    assert same(resume(stopped, dataset=tiny(), progress=False), whole)
 
 
 def test_without_a_checkpoint_it_begins_anew(stopped: Path, whole: Run) -> None:
     shutil.rmtree(stopped / "state")
     (stopped / "result.json").unlink()
-    assert same(resume(stopped, data=tiny(), progress=False), whole)
+    assert same(resume(stopped, dataset=tiny(), progress=False), whole)
 
 
 def test_a_run_killed_in_its_first_moment_gets_its_partition_back(tmp_path: Path) -> None:
     """The partition is written after the spec; a report draws it."""
     settings = {
-        "data": "digits",
+        "dataset": "digits",
         "clients": 8,
         "cohort": 2,
         "rounds": 1,
@@ -535,7 +546,7 @@ def test_a_disk_that_fills_at_any_write_ends_in_one_sentence(
 
         monkeypatch.setattr(os, "fsync", fsync)
         try:
-            run(data=tiny(), out=out, progress=False, **SETTINGS)
+            run(dataset=tiny(), out=out, progress=False, **SETTINGS)
         except RunFailed as problem:
             sentence = str(problem).replace(str(out), "RUN")
         else:
@@ -548,9 +559,9 @@ def test_a_disk_that_fills_at_any_write_ends_in_one_sentence(
         assert ("checkpoint of round" in sentence) == bool(whole_ones)
         assert ("start it again" in sentence) == (not (out / "spec.json").exists())
         if (out / "spec.json").exists():
-            ended = resume(out, data=tiny(), progress=False)
+            ended = resume(out, dataset=tiny(), progress=False)
         else:
-            ended = run(data=tiny(), out=out, progress=False, **SETTINGS)
+            ended = run(dataset=tiny(), out=out, progress=False, **SETTINGS)
         assert same(ended, whole)
     assert "the disk of RUN is full; make room, then start it again" in sentences
     assert "the disk of RUN is full; make room, then `unskew resume RUN`" in sentences

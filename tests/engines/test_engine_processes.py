@@ -23,7 +23,7 @@ class Mine(nn.Module):
     def forward(self, x):
         return self.layer(x.flatten(1))
 
-ended = unskew.run(data="digits", clients=20, rounds=2, engine="fast", workers=2, model=Mine(), progress=False)
+ended = unskew.run(dataset="digits", clients=20, rounds=2, engine="fast", workers=2, model=Mine(), progress=False)
 print("rounds", ended.result["rounds"])
 """
 

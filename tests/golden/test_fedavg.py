@@ -26,7 +26,7 @@ def federation(x: Any, y: Any, sizes: list[int], classes: int = 2) -> Federation
 
 
 def played(data: Federation, **settings: Any) -> Run:
-    return run(data=data, progress=False, **({"cohort": data.clients, "rounds": 1} | settings))
+    return run(dataset=data, progress=False, **({"cohort": data.clients, "rounds": 1} | settings))
 
 
 def only(run: Run, name: str) -> list[float]:

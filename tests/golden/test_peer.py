@@ -72,7 +72,7 @@ def test_three_rounds_agree_with_a_peer_to_1e_6(peer: str) -> None:
     held = partition(data, "dirichlet(0.3)", clients=6, seed=SEED, fraction=0.2)
     theirs = rounds_of(aggregate, data, [held.samples(c) for c in range(6)])
     ours = run(
-        data=held.federation(data),
+        dataset=held.federation(data),
         cohort=6,
         rounds=ROUNDS,
         model=MODEL,

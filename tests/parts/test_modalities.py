@@ -115,6 +115,6 @@ def test_real_recordings_train_end_to_end(dataset, model, shape, method, shared_
         evaluate=2,
         progress=False,
     )
-    assert unskew.load(dataset, root=str(shared_data)).shape == shape
+    assert unskew.load(dataset, data_folder=str(shared_data)).shape == shape
     assert run.result["final"]["accuracy"] > 0
     assert run.folder.lines[-1]["bytes"]["down"]["model for flea"] > 0

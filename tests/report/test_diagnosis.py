@@ -31,7 +31,7 @@ def printed(found: Diagnosis, width: int = 80) -> str:
 
 def test_single_class_clients_are_severe() -> None:
     """EMD 1.8 of at most 1.8, and large clients."""
-    found = diagnose(single(20, 6000), data="x")
+    found = diagnose(single(20, 6000), dataset="x")
     assert found.headline == (
         "Severe label skew (EMD 1.80 of at most 1.80); the median client holds 6,000 samples"
     )
@@ -41,7 +41,7 @@ def test_single_class_clients_are_severe() -> None:
 
 def test_even_clients_are_not_skewed() -> None:
     """Equal labels everywhere: EMD 0, below what chance gives."""
-    found = diagnose(np.full((10, 10), 50), data="x")
+    found = diagnose(np.full((10, 10), 50), dataset="x")
     assert found.headline.startswith("Label skew is no more than chance (EMD 0.00), and mildly scarce")
 
 
@@ -50,25 +50,27 @@ def test_levels_follow_the_thesis() -> None:
     for own, word in ((500, "Mild"), (650, "Strong"), (850, "Severe")):
         other = (1000 - own) / 9
         counts = np.full((10, 10), round(other * 9)) + np.eye(10, dtype=int) * (9 * own - round(other * 9))
-        assert diagnose(counts, data="x").headline.startswith(word)
+        assert diagnose(counts, dataset="x").headline.startswith(word)
 
 
 def test_scaled_thresholds_are_said() -> None:
     """With two classes 1.4 means 0.78, and the reader is told."""
-    found = diagnose(np.array([[100, 0], [0, 100]]), data="x")
+    found = diagnose(np.array([[100, 0], [0, 100]]), dataset="x")
     assert "beyond 0.78, which with ten classes would be 1.4" in meaning(found, "EMD of the system")
 
 
 def test_one_client_is_said_to_have_no_skew() -> None:
     """Nothing to be skewed against."""
-    assert diagnose(np.array([[5, 5]]), data="x").headline.startswith("One client holds everything")
+    assert diagnose(np.array([[5, 5]]), dataset="x").headline.startswith("One client holds everything")
 
 
 def test_the_dictionary_is_plain_json() -> None:
     """Every promised key, numbers as numbers, an empty client's EMD as null."""
     counts = single(20, 30)
     counts[3] = 0
-    told = json.loads(json.dumps(diagnose(counts, data="x", record={"seed": 0}).as_dict(), allow_nan=False))
+    told = json.loads(
+        json.dumps(diagnose(counts, dataset="x", record={"seed": 0}).as_dict(), allow_nan=False)
+    )
     for key in ("emd", "sparsity", "scarcity", "kld", "jsd", "gini", "entropy"):
         assert isinstance(told[key], float), key
     assert told["clients"] == 20
@@ -84,7 +86,7 @@ def test_the_dictionary_is_plain_json() -> None:
 
 def test_the_terminal_shows_numbers_words_sources_and_advice() -> None:
     """Within eighty columns; what this version cannot train with yet is marked, what it can is not."""
-    text = printed(diagnose(single(50, 20), data="x", about="mine"))
+    text = printed(diagnose(single(50, 20), dataset="x", about="mine"))
     assert max(map(len, text.splitlines())) <= 80
     for word in (
         "EMD of the system",
@@ -101,7 +103,7 @@ def test_the_terminal_shows_numbers_words_sources_and_advice() -> None:
 
 def test_labels_cannot_break_the_terminal() -> None:
     """Square brackets in a label are text, not markup."""
-    found = diagnose(np.array([[3, 1], [1, 3]]), data="x", about="[red]mine[/]", labels=["[bold]", "[/]"])
+    found = diagnose(np.array([[3, 1], [1, 3]]), dataset="x", about="[red]mine[/]", labels=["[bold]", "[/]"])
     assert "[red]mine[/]" in printed(found)
     out = io.StringIO()
     Console(file=out, width=80).print(counts_table(found))
@@ -110,6 +112,6 @@ def test_labels_cannot_break_the_terminal() -> None:
 
 def test_counts_are_printed_only_where_they_fit() -> None:
     """Forty clients and twelve classes at most."""
-    assert counts_table(diagnose(single(41, 5), data="x")) is None
-    assert counts_table(diagnose(single(40, 5), data="x")) is not None
-    assert numbers_table(diagnose(single(41, 5), data="x").findings).row_count == 10
+    assert counts_table(diagnose(single(41, 5), dataset="x")) is None
+    assert counts_table(diagnose(single(40, 5), dataset="x")) is not None
+    assert numbers_table(diagnose(single(41, 5), dataset="x").findings).row_count == 10

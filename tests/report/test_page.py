@@ -91,7 +91,7 @@ def test_the_report_opens_in_a_browser_and_draws(tmp_path: Path) -> None:
     if browser is None:
         pytest.skip("no browser on this machine")
     report = tmp_path / "report.html"
-    save_diagnosis(diagnose(COUNTS, data="mine", labels=LABELS), report)
+    save_diagnosis(diagnose(COUNTS, dataset="mine", labels=LABELS), report)
     shown = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom",
          f"--user-data-dir={tmp_path / 'profile'}", "--host-resolver-rules=MAP * ~NOTFOUND", report.as_uri()],

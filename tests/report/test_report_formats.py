@@ -233,7 +233,7 @@ def test_a_run_in_memory_has_a_card_and_a_report(tmp_path: Path, monkeypatch: py
     import unskew
 
     monkeypatch.chdir(tmp_path)
-    ended = unskew.run(data="digits", rounds=2, clients=10, cohort=3, progress=False)
+    ended = unskew.run(dataset="digits", rounds=2, clients=10, cohort=3, progress=False)
     card = run_card(ended)
     accuracy = ended.result["final"]["accuracy"]
     assert f"{accuracy:.2%}" in card
@@ -253,7 +253,7 @@ def test_a_run_with_a_folder_reports_into_it(tmp_path: Path) -> None:
     import unskew
 
     ended = unskew.run(
-        data="digits", rounds=2, clients=10, cohort=3, drop=0.5, out=tmp_path / "a", progress=False
+        dataset="digits", rounds=2, clients=10, cohort=3, drop=0.5, out=tmp_path / "a", progress=False
     )
     page = ended.report()
     assert page == tmp_path / "a" / "report.html"

@@ -15,7 +15,7 @@ from unskew.report.results.look import styles
 
 @pytest.fixture(scope="module")
 def runs():
-    settings = {"data": "digits", "partition": "daca", "clients": 20, "cohort": 4, "rounds": 2}
+    settings = {"dataset": "digits", "partition": "daca", "clients": 20, "cohort": 4, "rounds": 2}
     return [
         unskew.run(method=method, network="wireless(snr=10)", progress=False, **settings)
         for method in ("fedavg", "daca", "central_sharing(0.05)")
@@ -34,7 +34,7 @@ def test_accuracy_is_drawn_against_time_on_the_air(runs):
     assert "Global test accuracy against time on the air" in titles(learning_curves(rows, styles([rows])))
     record = next(row.group.counted[0] for row in rows if row.group.method == "daca")
     assert AIR.of(record)[-1] == pytest.approx(runs[1].result["totals"]["air_s"])
-    plain = unskew.run(data="digits", clients=10, cohort=2, rounds=1, progress=False)
+    plain = unskew.run(dataset="digits", clients=10, cohort=2, rounds=1, progress=False)
     (_, rows) = compare([plain]).tables[0]
     assert "Global test accuracy against time on the air" not in titles(learning_curves(rows, styles([rows])))
 

@@ -8,7 +8,6 @@ later, read back from the model's file, those that are to be predicted.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +16,7 @@ import numpy as np
 
 from unskew.data.dataset import Array
 from unskew.errors import InputError, unknown
+from unskew.notices import warn
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -153,7 +153,7 @@ class Columns:
             some = ", ".join(map(repr, strange[:3])) + (
                 f" and {len(strange) - 3} more" if len(strange) > 3 else ""
             )
-            warnings.warn(
+            warn(
                 f"column {column!r} holds what no training row holds ({some}); such rows are taken without it",
                 stacklevel=4,
             )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unskew.data.files import written_whole
 from unskew.errors import InputError, unknown
+from unskew.notices import warn
 from unskew.report.page import output
 from unskew.report.results.comparison import Comparison, compare
 from unskew.report.results.damage import damage_told
@@ -95,7 +95,7 @@ def save(
         from unskew.report.results.tables import csv_text, latex_text
 
         if told := damage_told(compared.records):  # a table has no headline to say it in
-            warnings.warn(told, stacklevel=2)
+            warn(told, stacklevel=2)
         text = csv_text(compared) if kind == "csv" else latex_text(compared)
         with written_whole(place) as draft:
             draft.write_text(text, encoding="utf-8")
