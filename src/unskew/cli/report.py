@@ -57,10 +57,13 @@ def report(
             "--spread", metavar="ci|sd", help="What ± is: half the 95% interval, or the standard deviation."
         ),
     ] = "ci",
-    label: Annotated[
+    method_label: Annotated[
         list[str] | None,
         typer.Option(
-            "--label", metavar="METHOD=TEXT", help="What a method is called in the report; may be repeated."
+            "--method-label",
+            "--label",
+            metavar="METHOD=TEXT",
+            help="What a method is called in the report; may be repeated.",
         ),
     ] = None,
     width: Annotated[
@@ -78,7 +81,7 @@ def report(
 
     place, kind = destination(runs, out, format)
     wide = pixels(width, kind) if width is not None else None
-    compared = compare(runs, baseline, target=target or (), spread=spread, labels=_labels(label or []))  # type: ignore[arg-type]
+    compared = compare(runs, baseline, target=target or (), spread=spread, labels=_labels(method_label or []))  # type: ignore[arg-type]
     save(compared, place, kind, title, wide)
     if as_json:
         typer.echo(json.dumps(compared.as_dict() | {"report": str(place)}))
