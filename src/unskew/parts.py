@@ -129,9 +129,11 @@ class Prepare(Part):
     tells: ClassVar[int] = 0
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
+        """What clients hold from the first round on."""
         return federation
 
     def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
+        """What clients hold in round ``t``, and what the server remembers."""
         return federation, memory
 
     def learn(
@@ -168,6 +170,7 @@ class Tune(Part):
     slot: ClassVar[str] = "tune"
 
     def settings(self, t: int, cohort: Cohort, federation: Federation, local: Local) -> PerClient:
+        """The settings of the cohort, a row for each client."""
         return cohort.settings
 
 
@@ -369,6 +372,7 @@ class Objective(Part):
         return {}
 
     def inputs(self, batch: Batch, step: Step) -> Batch:
+        """The batch to train on, where it is not the client's as it is."""
         return batch
 
     def forward(self, step: Step) -> Out | None:
@@ -376,12 +380,15 @@ class Objective(Part):
         return None
 
     def logits(self, logits: Tensor, step: Step) -> Tensor:
+        """The logits that the loss is taken of."""
         return logits
 
     def penalty(self, step: Step) -> Tensor | float:
+        """What is added to the loss of a step."""
         return 0.0
 
     def correct(self, grads: Tree, step: Step) -> Tree:
+        """The gradients that the optimiser steps along."""
         return grads
 
     def pull(self, shared: Tree, mine: Tree) -> float:
@@ -439,6 +446,7 @@ class Aggregate(Part):
     def aggregate(
         self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
     ) -> tuple[Tree, Tree]:
+        """The next model, and what the server remembers of this rule."""
         measured = [k for k in params if k not in trainable]
         step = update.weighted_delta(self.weights(update), trainable)
         if measured:

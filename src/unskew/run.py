@@ -71,10 +71,12 @@ class Run:
 
     @property
     def result(self) -> dict[str, Any]:
+        """What came out: accuracies, costs, skew, what was disclosed; the content of ``result.json``."""
         return self.folder.result
 
     @property
     def path(self) -> Path | None:
+        """The run's folder, where it has one."""
         return self.folder.path
 
     @property

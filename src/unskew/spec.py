@@ -188,6 +188,7 @@ class Spec:
             raise InputError(f"{where}: {problem}" if where else str(problem)) from None
 
     def as_dict(self) -> dict[str, Any]:
+        """Every setting by name, those at their defaults too."""
         return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
 
     def changed(self) -> dict[str, Any]:
@@ -195,6 +196,7 @@ class Spec:
         return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
 
     def toml(self) -> str:
+        """The settings that differ from their defaults as an experiment file has them."""
         return "".join(f"{name} = {_toml(value)}\n" for name, value in self.changed().items())
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -32,11 +34,22 @@ def test_every_public_name_is_in_the_reference(name):
 
 def test_everything_in_the_reference_is_there():
     """No line of it names what was moved or removed."""
-    import importlib
-
     for path in re.findall(r"^::: (\S+)$", API, re.M):
         module, _, name = path.rpartition(".")
         assert getattr(importlib.import_module(module), name).__doc__, path
+
+
+def test_every_method_in_the_reference_says_what_it_does():
+    """What has no docstring would not be shown."""
+    silent = []
+    for path in re.findall(r"^::: (\S+)$", API, re.M):
+        module, _, name = path.rpartition(".")
+        found = getattr(importlib.import_module(module), name)
+        for verb, member in vars(found).items() if inspect.isclass(found) else ():
+            plain = getattr(member, "__func__", getattr(member, "fget", getattr(member, "func", member)))
+            if inspect.isfunction(plain) and not verb.startswith("_") and not plain.__doc__:
+                silent.append(f"{path}.{verb}")
+    assert silent == []
 
 
 def test_the_reference_has_a_row_for_every_setting():

@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with stopped_as_by_ctrl_c(), warnings.catch_warnings():
             warnings.showwarning = warn
-            warnings.simplefilter("once", Renamed)
+            warnings.simplefilter("default", Renamed)
             words = with_new_flags(words, lambda said: warn(said, Renamed))
             result = app(args=words, prog_name="unskew", standalone_mode=False)
         return result if isinstance(result, int) else 0

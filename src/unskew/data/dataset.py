@@ -64,6 +64,7 @@ class Dataset:
 
     @property
     def classes(self) -> int:
+        """How many classes there are."""
         return len(self.labels)
 
     @property

@@ -77,6 +77,7 @@ class Federation:
 
     @property
     def clients(self) -> int:
+        """How many clients there are."""
         return len(self.offsets) - 1
 
     @property

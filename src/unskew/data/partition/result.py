@@ -40,6 +40,7 @@ class Partition:
 
     @property
     def clients(self) -> int:
+        """How many clients there are."""
         return len(self.offsets) - 1
 
     @property
