@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from unskew.run import Run as Run
     from unskew.run import resume as resume
     from unskew.run import run as run
+    from unskew.saved import load_run as load_run
     from unskew.settings import Settings as Settings
     from unskew.spec import Spec as Spec
     from unskew.sweep import sweep as sweep
@@ -44,6 +45,7 @@ _PUBLIC = {
     "Run": "run",
     "resume": "run",
     "run": "run",
+    "load_run": "saved",
     "Settings": "settings",
     "Spec": "spec",
     "sweep": "sweep",

@@ -4,6 +4,7 @@ spec.json      re-creates the run alone
 rounds.jsonl   one object a round, written as it goes
 state/         checkpoints, the last two
 partition.npz  who holds which samples
+model.json     what the model is and what it takes; model.safetensors: the weights at the end (saved.py)
 result.json    status (running, then done or failed), the numbers, the costs
 
 Every JSON object carries a checksum (``sealed.py``), and what does not fit its own counts as not known.
@@ -257,7 +258,7 @@ class RunFolder:
     def check_kinds(self) -> None:
         """Refuse a folder where a run would write a file, and the other way around, before it is in the way."""
         assert self.path is not None
-        for name in ("rounds.jsonl", "result.json", "partition.npz"):
+        for name in ("rounds.jsonl", "result.json", "partition.npz", "model.json", "model.safetensors"):
             if (self.path / name).is_dir():
                 raise InputError(f"{self.path / name} is a folder where a run needs a file; move it away")
         state = self.path / "state"

@@ -27,6 +27,19 @@ JUDGED_AT_ONCE = 500
 """Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
 
 
+def blocks(count: int, by_batch: bool) -> list[Array]:
+    """Which of ``count`` samples are judged in one pass.
+
+    Where a sample is judged by the statistics of its block, blocks are of one size and drawn by chance, always the
+    same: a test set sorted by class would otherwise be judged class by class.
+    """
+    number = max(1, -(-count // JUDGED_AT_ONCE))
+    if not by_batch or number == 1:
+        return [np.arange(i * JUDGED_AT_ONCE, min(count, (i + 1) * JUDGED_AT_ONCE)) for i in range(number)]
+    mixed: list[Array] = np.array_split(generator(0, "judged together", count).permutation(count), number)
+    return mixed
+
+
 class Net:
     """The model's code without its numbers: parameters and statistics always come in as arguments.
 
@@ -83,18 +96,8 @@ class Net:
         return functional_call(self.judging, held, (x,), {"since": since, "upto": upto})  # type: ignore[no-any-return]
 
     def blocks(self, count: int) -> list[Array]:
-        """Which of ``count`` samples are judged in one pass.
-
-        Where a sample is judged by the statistics of its block, blocks are of one size and drawn by chance, always the
-        same: a test set sorted by class would otherwise be judged class by class.
-        """
-        number = max(1, -(-count // JUDGED_AT_ONCE))
-        if not self.by_batch or number == 1:
-            return [
-                np.arange(i * JUDGED_AT_ONCE, min(count, (i + 1) * JUDGED_AT_ONCE)) for i in range(number)
-            ]
-        mixed: list[Array] = np.array_split(generator(0, "judged together", count).permutation(count), number)
-        return mixed
+        """Which of ``count`` samples are judged in one pass."""
+        return blocks(count, self.by_batch)
 
     def bound(self, buffers: Tree, seed: Tensor | None = None, weight: Tensor | None = None) -> Net:
         """This net for one step: training updates ``buffers`` in place."""

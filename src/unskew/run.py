@@ -18,6 +18,7 @@ from unskew import notices
 from unskew.changes import changed, common_rounds, on_its_device, record
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
+from unskew.data.intake import Intake
 from unskew.engines.engine import Job
 from unskew.errors import InputError
 from unskew.guessing import balanced_accuracy, no_better, verdict
@@ -27,10 +28,12 @@ from unskew.kept import keep_model
 from unskew.log import RunFolder, read_folder, reason
 from unskew.measure import centralized_twin, correlation_watch, divergence, gamma
 from unskew.method import Method
+from unskew.models.trained import TrainedModel
 from unskew.net import Net
 from unskew.progress import Progress, progress_for, tell_columns
 from unskew.renamed import accepts_old_names
 from unskew.round import play_round
+from unskew.saved import Predicts, intake_of, trained, write_card, write_weights
 from unskew.settings import Renewed, Settings
 from unskew.setup import Setup, auto_model, prepare
 from unskew.spec import Spec
@@ -59,15 +62,15 @@ Data = str | Path | Dataset | Federation | tuple[Any, ...]
 
 
 @dataclass
-class Run:
+class Run(Predicts):
     """A run that has ended: its numbers, its log, its model."""
 
     folder: RunFolder
     spec: Spec
     state: State
     net: Net
-    partition: Partition | None = None
-    job: Job | None = None
+    partition: Partition | None
+    job: Job
 
     @property
     def result(self) -> dict[str, Any]:
@@ -80,37 +83,32 @@ class Run:
         return self.folder.path
 
     @property
-    def model(self) -> torch.nn.Module:
-        """The final global model, ready to use; the calibrated copy of it where the method calibrates."""
-        params = self.state.params
-        if self.job is not None and not self.job.method.schedule.exchanges:
+    def intake(self) -> Intake:  # type: ignore[override]
+        """What the model takes."""
+        return intake_of(self.job)
+
+    @property
+    def model(self) -> TrainedModel:
+        """The final global model, a copy of your own: it takes raw inputs, normalisation is inside it.
+
+        Where the method calibrates, it is the calibrated copy.
+        """
+        if not self.job.method.schedule.exchanges:
             raise InputError(
                 f"{self.spec.method} makes no global model: every client keeps its own; write run.client_model(0), "
                 "or a client's name"
             )
-        if self.job is not None and self.state.round == self.job.rounds:
-            with single_threaded():
-                params, _ = calibrated(self.job, params, self.state.round)
-        return self._module(params)
+        return _ended_with(self.job, self.state)
 
-    def client_model(self, client: int | str) -> torch.nn.Module:
+    def client_model(self, client: int | str) -> TrainedModel:
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
         kept = self.state.clients.rows.get(OWN_MODEL, {})
-        names = self.job.federation.names if self.job is not None else None
+        names = self.job.federation.names
         at = names.index(client) if names is not None and client in names else client
         if at not in kept:
             why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
             raise InputError(f"client {client!r} has no model of its own: {why}")
-        return self._module(self.state.clients.get(OWN_MODEL, int(at), {}))
-
-    def _module(self, params: Tree) -> torch.nn.Module:
-        """These weights in a module of their own."""
-        import copy
-
-        module = copy.deepcopy(self.net.judging)
-        trained = {k: v for k, v in params.items() if k in self.net.own or k in self.net.buffers}
-        module.load_state_dict(trained, strict=False)  # what is frozen is in the module already
-        return module.requires_grad_(True)
+        return trained(self.net, self.state.clients.get(OWN_MODEL, int(at), {}), self.job)
 
     def frame(self) -> pd.DataFrame:
         """The log as a table, one row a round."""
@@ -191,9 +189,25 @@ def run(
             folder.start(spec, setup.about)
             if folder.path is not None:
                 setup.save_partition(folder.path / "partition.npz")
+                _describe(folder.path, spec, setup)
                 if model is not None:  # a resume cannot make its first weights again
                     save_state(setup.state, folder.path / "state")
             return _rounds(spec, setup, folder, setup.state, progress)
+
+
+def _ended_with(job: Job, state: State) -> TrainedModel:
+    """The model after these rounds; after the last one the calibrated copy, where the method makes one."""
+    params = state.params
+    if state.round == job.rounds:
+        with single_threaded():
+            params, _ = calibrated(job, params, state.round)
+    return trained(job.net, params, job)
+
+
+def _describe(path: Path, spec: Spec, setup: Setup) -> None:
+    """Say in the folder what the model is and takes, so that it can be used without the data."""
+    model = auto_model(spec.model, setup.job.federation.dataset)
+    write_card(path, spec, setup.job, model, bool(setup.about["own_model"]))
 
 
 def _refuse_unrepeatable(method: str) -> None:
@@ -285,6 +299,7 @@ def resume(
             folder.rounds = spec.rounds
             if not setup.is_partition(place / "partition.npz"):  # damaged, or killed in its first moment
                 setup.save_partition(place / "partition.npz")
+            _describe(place, spec, setup)  # which runs of earlier versions lack
             return _rounds(spec, setup, folder, state, progress)
 
 
@@ -399,6 +414,9 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         result = summary(spec, setup, folder, state)
         if "gamma" in spec.measure:
             result["gamma"] = gamma(job, state.params)
+        if folder.path is not None and job.method.schedule.exchanges:
+            ended = _ended_with(job, state)
+            write_weights(folder.path, ended, state.round, calibrated=bool(job.method.calibrate))
         folder.save(result)
         notices.run.info("%s is done: accuracy %.4f", spec.method, result["final"]["accuracy"])
     except KeyboardInterrupt:

@@ -197,7 +197,7 @@ def test_a_model_of_ones_own_is_copied_and_its_frozen_weights_stay() -> None:
     before = {k: v.clone() for k, v in model.state_dict().items()}
     ended = run(dataset=tiny(), progress=False, **(SETTINGS | {"model": model}))
     assert all(torch.equal(v, before[k]) for k, v in model.state_dict().items())
-    after = ended.model.state_dict()
+    after = ended.model.net.state_dict()
     assert torch.equal(after["1.weight"], before["1.weight"])
     assert not torch.equal(after["3.weight"], before["3.weight"])
     model.load_state_dict(after)
@@ -205,9 +205,8 @@ def test_a_model_of_ones_own_is_copied_and_its_frozen_weights_stay() -> None:
 
 def test_the_model_that_comes_out_is_the_one_that_was_judged(whole: Run) -> None:
     data = tiny().dataset
-    x = (torch.tensor(data.x_test, dtype=torch.float32) - torch.tensor(data.mean)) / torch.tensor(data.std)
     with torch.no_grad():
-        guess = whole.model(x).argmax(1).numpy()
+        guess = whole.model(torch.tensor(data.x_test)).argmax(1).numpy()
     assert (guess == data.y_test).mean() == pytest.approx(whole.result["final"]["accuracy"])
 
 
@@ -323,7 +322,8 @@ def test_a_folder_holds_what_re_creates_the_run(done: Run, whole: Run) -> None:
     assert same(done, whole)
     assert done.path is not None
     names = {p.name for p in done.path.iterdir()}
-    assert names - {"lock"} == {"spec.json", "rounds.jsonl", "result.json", "state"}
+    kept = {"model.json", "model.safetensors"}
+    assert names - {"lock"} == {"spec.json", "rounds.jsonl", "result.json", "state", *kept}
     assert unsealed((done.path / "result.json").read_text(), required=True) == done.result
     assert {p.name for p in (done.path / "state").iterdir()} == {"000004.safetensors", "000005.safetensors"}
 

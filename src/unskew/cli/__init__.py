@@ -112,6 +112,7 @@ from unskew.cli import diagnose as _diagnose  # noqa: E402, F401
 from unskew.cli import methods as _methods  # noqa: E402, F401
 from unskew.cli import models as _models  # noqa: E402, F401
 from unskew.cli import partition as _partition  # noqa: E402, F401
+from unskew.cli import predict as _predict  # noqa: E402, F401
 from unskew.cli import report as _report  # noqa: E402, F401
 from unskew.cli import run as _run  # noqa: E402, F401
 from unskew.cli import sweep as _sweep  # noqa: E402, F401

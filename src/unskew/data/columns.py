@@ -93,9 +93,12 @@ class Columns:
         Where ``impute`` is ``drop`` a row with a missing value has none; without a rule it is refused. ``first``
         is how the first row is counted in complaints: a line of a text file, or 0.
         """
-        lacking = next((c for c in self.used if c not in frame.columns), None)
-        if lacking is not None:
-            raise no_column("feature", lacking, frame, where)
+        lacking = [c for c in self.used if c not in frame.columns]
+        if lacking:
+            raise InputError(
+                f"{where} lacks {'the columns' if len(lacking) > 1 else 'the column'} {listed(lacking)}; it has "
+                f"{listed([str(c) for c in frame.columns])}"
+            )
         place = Place(where, first)
         read = {c: numbers_of(frame[c], place) for c in self.numbers}
         said = {c: words_of(frame[c]) for c in self.words}

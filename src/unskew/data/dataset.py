@@ -29,7 +29,7 @@ class Dataset:
     ``x`` keeps its compact type (images stay uint8, channel first); ``mean`` and ``std`` are per channel and
     in the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients
     may be split by, such as the person or the recording. ``source`` says which files it came from, and ``table``
-    what became of the columns of a table.
+    what became of the columns of a table; ``resized`` pictures were scaled to one size.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Dataset:
     std: Array = field(default_factory=lambda: np.ones(1, np.float32))
     source: str = ""
     table: Columns | None = None
+    resized: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < len(self.labels):

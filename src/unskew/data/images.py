@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -54,7 +54,7 @@ class ImageFolder:
         pictures = self._pictures([file for files in sides.values() for file, _ in files])
         split = len(sides["train"])
         y = {side: [label for _, label in files] for side, files in sides.items()}
-        return from_arrays(
+        made = from_arrays(
             pictures[:split],
             y["train"],
             pictures[split:] if test else None,
@@ -66,39 +66,75 @@ class ImageFolder:
             kind="image",
             source=f"images in {path.resolve().name}",
         )
+        return replace(made, resized=self.size is not None)
 
     def _pictures(self, files: list[Path]) -> Array:
         """[n, C, H, W] in bytes."""
-        from PIL import Image
-
         size = _checked_size(self.size)
         raw: list[Any] = []
         grey = True
         for file in files:
-            try:
-                with Image.open(file) as image:
-                    if image.mode not in _GREY + _COLOUR:
-                        raise InputError(
-                            f"{file} is an image of mode {image.mode}; save it with 8 bits a channel"
-                        )
-                    grey = grey and image.mode in _GREY
-                    picture = image.convert("L" if image.mode in _GREY else "RGB")
-            except InputError:
-                raise
-            except Exception as error:  # each format's reader fails in its own way on a damaged header
-                raise InputError(f"{file} cannot be read as an image ({error})") from None
-            if size is not None and picture.size != size:
-                picture = picture.resize(size, Image.Resampling.BILINEAR)
+            picture, is_grey = _opened(file)
+            grey = grey and is_grey
+            if size is not None:
+                picture = _scaled(picture, size)
             elif raw and picture.size != raw[0].size:
                 here, first = (f"{w}x{h}" for w, h in (picture.size, raw[0].size))
                 raise InputError(
                     f"{file} is {here} pixels but {files[0]} is {first}; give size={first} to scale them all"
                 )
             raw.append(picture)
-        if grey:
-            return np.stack([np.asarray(picture) for picture in raw])[:, None]
-        colour = np.stack([np.asarray(picture.convert("RGB")) for picture in raw])
-        return np.ascontiguousarray(colour.transpose(0, 3, 1, 2))
+        return _stacked(raw, grey)
+
+
+def pictures(files: Sequence[Path], size: tuple[int, int], grey: bool, resize: bool) -> Array:
+    """[n, C, H, W] in bytes, of width x height ``size``; others are scaled where they may be, else refused."""
+    raw = []
+    for file in files:
+        picture = _opened(file)[0]
+        if picture.size != size and not resize:
+            here, wanted = (f"{w}x{h}" for w, h in (picture.size, size))
+            raise InputError(
+                f"{file} is {here} pixels but this model takes {wanted}; scale it, or write --resize (resize=True)"
+            )
+        raw.append(_scaled(picture, size))
+    return _stacked([picture.convert("L") for picture in raw] if grey else raw, grey)
+
+
+def pictures_below(folder: Path) -> list[Path]:
+    """Every picture below a folder, in the order of their names."""
+    return sorted(file for file in _below(folder) if _is_image(file))
+
+
+def _opened(file: Path) -> tuple[Any, bool]:
+    """A picture, grey or RGB, and whether it is grey."""
+    from PIL import Image
+
+    try:
+        with Image.open(file) as image:
+            if image.mode not in _GREY + _COLOUR:
+                raise InputError(f"{file} is an image of mode {image.mode}; save it with 8 bits a channel")
+            grey = image.mode in _GREY
+            return image.convert("L" if grey else "RGB"), grey
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"there is no file {file}") from None
+    except Exception as error:  # each format's reader fails in its own way on a damaged header
+        raise InputError(f"{file} cannot be read as an image ({error})") from None
+
+
+def _scaled(picture: Any, size: tuple[int, int]) -> Any:
+    from PIL import Image
+
+    return picture if picture.size == size else picture.resize(size, Image.Resampling.BILINEAR)
+
+
+def _stacked(raw: Sequence[Any], grey: bool) -> Array:
+    if grey:
+        return np.stack([np.asarray(picture) for picture in raw])[:, None]
+    colour = np.stack([np.asarray(picture.convert("RGB")) for picture in raw])
+    return np.ascontiguousarray(colour.transpose(0, 3, 1, 2))
 
 
 def _sub_folder(path: Path, names: tuple[str, ...]) -> Path | None:

@@ -42,21 +42,21 @@ def from_arrays(
     features, found = _features(x, "x", kind)
     if (x_test is None) != (y_test is None):
         raise InputError("x_test and y_test go together; give both or neither")
-    sides = {"y": (_plain(y, "y"), len(features))}
+    sides = {"y": (plain_array(y, "y"), len(features))}
     if x_test is not None:
         features_test, _ = _features(x_test, "x_test", found)
         if features_test.shape[1:] != features.shape[1:]:
             raise InputError(
                 f"samples of x_test have the shape {features_test.shape[1:]}, those of x {features.shape[1:]}"
             )
-        sides["y_test"] = _plain(y_test, "y_test"), len(features_test)
+        sides["y_test"] = plain_array(y_test, "y_test"), len(features_test)
     for what, (values, samples) in sides.items():
         if values.ndim != 1 or len(values) != samples:
             raise InputError(
                 f"{what} must hold one label for each of {samples} samples, not the shape {values.shape}"
             )
     names, coded = class_codes({what: values for what, (values, _) in sides.items()}, labels)
-    aside = {key: _plain(values, f"column {key!r}") for key, values in (columns or {}).items()}
+    aside = {key: plain_array(values, f"column {key!r}") for key, values in (columns or {}).items()}
     for key, values in aside.items():
         if values.shape != (len(features),):
             raise InputError(f"column {key!r} has the shape {values.shape} for {len(features)} samples")
@@ -131,7 +131,7 @@ def _label_values(values: Array, what: str) -> Array:
 
 def _features(x: Any, what: str, kind: Kind | None) -> tuple[Array, Kind]:
     """Samples channel first in a compact type, and what kind they are."""
-    array = _plain(x, what)
+    array = plain_array(x, what)
     if array.dtype.kind not in "iufb":
         raise InputError(f"{what} must hold numbers, not {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
@@ -186,7 +186,7 @@ def _guess(array: Array) -> Kind:
     return "image" if array.ndim == 4 else "vector"
 
 
-def _plain(values: Any, what: str) -> Array:
+def plain_array(values: Any, what: str) -> Array:
     """Anything array-like as a numpy array; torch is looked for only if somebody has loaded it."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
@@ -194,7 +194,9 @@ def _plain(values: Any, what: str) -> Array:
         tensor = tensor if tensor.layout == torch.strided else tensor.to_dense()
         values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
     elif isinstance(values, (list, tuple)):
-        values = [_plain(v, what) if torch is not None and isinstance(v, torch.Tensor) else v for v in values]
+        values = [
+            plain_array(v, what) if torch is not None and isinstance(v, torch.Tensor) else v for v in values
+        ]
     if isinstance(values, np.ma.MaskedArray) and (masked := np.argwhere(np.ma.getmaskarray(values))).size:
         raise InputError(
             f"{what} has {len(masked)} masked values, first in sample {masked[0][0]}; fill them in or drop "
@@ -244,7 +246,7 @@ class Npz:
             raise InputError(f"{path} must hold the arrays x and y; it holds {held}")
         x_test, y_test = arrays.pop("x_test", None), arrays.pop("y_test", None)
         names = arrays.pop("labels", arrays.pop("class_names", None))
-        labels = None if names is None else [str(v) for v in np.ravel(_plain(names, "labels"))]
+        labels = None if names is None else [str(v) for v in np.ravel(plain_array(names, "labels"))]
         columns = {key: values for key, values in arrays.items() if values.shape == x.shape[:1]}
         return from_arrays(
             x,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import torch
@@ -38,6 +39,25 @@ class TrainedModel(SplitModel):
         if since is None:  # what comes in at a later layer is no raw input
             x = (torch.as_tensor(x).to(self.mean) - self.mean) / self.std
         return self.net(x, since=since, upto=upto)  # type: ignore[no-any-return]
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """Take what ``state_dict`` gave; the net reads its own part, since an adapted module has its own names."""
+        inner = {name.removeprefix("net."): v for name, v in state_dict.items() if name.startswith("net.")}
+        found = self.net.load_state_dict(inner, strict=strict, assign=assign)
+        outer = {name: v for name, v in state_dict.items() if not name.startswith("net.")}
+        strange = [*found.unexpected_keys, *(name for name in outer if name not in ("mean", "std"))]
+        missing = [*found.missing_keys, *(name for name in ("mean", "std") if name not in outer)]
+        if strict and (strange or missing):
+            raise RuntimeError(
+                f"this state does not fit: it lacks {missing or 'nothing'}, and has {strange} too many"
+            )
+        with torch.no_grad():
+            for name in ("mean", "std"):
+                if name in outer:
+                    getattr(self, name).copy_(outer[name])
+        return type(found)(missing, strange)
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
