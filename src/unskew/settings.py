@@ -28,6 +28,7 @@ class Settings(TypedDict, total=False):
     min_samples: int
     emd: float | None
     partition_seed: int | None
+    method_label: str | None
     rounds: int
     cohort: int | float
     epochs: float | None
