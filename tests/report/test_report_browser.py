@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import html
+import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +33,7 @@ def browser() -> str:
     return found
 
 
-def opened(page: Path, profile: Path) -> str:
+def opened(page: Path, profile: Path, *more: str) -> str:
     """The page's document after its scripts have run, in a browser that can reach nothing."""
     done = subprocess.run(
         [
@@ -41,7 +44,13 @@ def opened(page: Path, profile: Path) -> str:
                 f"--user-data-dir={profile}",
                 "--disable-dev-shm-usage",
             ),
-            *("--virtual-time-budget=20000", "--dump-dom", page.resolve().as_uri()),
+            *(
+                "--window-size=1300,900",
+                "--virtual-time-budget=20000",
+                *more,
+                "--dump-dom",
+                page.resolve().as_uri(),
+            ),
         ],
         capture_output=True,
         text=True,
@@ -49,6 +58,41 @@ def opened(page: Path, profile: Path) -> str:
         check=True,
     )
     return done.stdout
+
+
+LOOK = """
+<script>
+const look = () => {
+  const root = document.documentElement;
+  if (!root.dataset.drawn) return setTimeout(look, 50);
+  const seen = [...document.querySelectorAll("svg")].filter(svg => svg.getBoundingClientRect().width);
+  const words = document.querySelector(".vega-embed text[fill='#1f2933']");
+  dispatchEvent(new Event("beforeprint"));
+  const folds = [...document.querySelectorAll("details.fold")];
+  const told = {
+    inner: innerWidth,
+    reach: Math.max(root.scrollWidth, ...seen.map(svg => svg.getBoundingClientRect().right)),
+    page: getComputedStyle(document.querySelector("main")).backgroundColor,
+    words: words ? getComputedStyle(words).fill : "",
+    paper: getComputedStyle(document.querySelector(".vega-embed svg")).backgroundColor,
+    open: folds.filter(fold => fold.open).map(fold => fold.querySelector("summary").textContent),
+    stays: folds.filter(fold => !fold.open).map(fold => fold.querySelector("summary").textContent),
+  };
+  parent.document.body.dataset.told = JSON.stringify(told);
+};
+look();
+</script>
+"""
+
+
+def told(page: Path, folder: Path, width: int, *more: str) -> dict[str, Any]:
+    """What a page says of itself in a frame of this width: a browser's own window cannot be that narrow."""
+    text = page.read_text().replace("</main>", LOOK + "</main>")
+    frame = folder / "frame.html"
+    frame.write_text(f'<body><iframe srcdoc="{html.escape(text)}" width={width} height=800></iframe>')
+    found = re.search(r'data-told="([^"]*)"', opened(frame, folder / "profile", *more))
+    assert found is not None
+    return json.loads(html.unescape(found[1]))  # type: ignore[no-any-return]
 
 
 def charts(document: str) -> list[str]:
@@ -119,3 +163,48 @@ def test_a_click_on_the_legend_singles_a_method_out_everywhere(six_runs: Path, t
     assert before == ["1"] * 8
     assert sorted(chosen) == ["0.08"] * 4 + ["1"] * 4
     assert after == before
+
+
+def test_nothing_is_wider_than_a_phone(six_runs: Path, write_run: WriteRun, tmp_path: Path) -> None:
+    """390 pixels: no chart and no table reaches beyond, with long names, three targets and a failed run."""
+    long = "fedprox(mu=0.123456789)+feddecorr(beta=0.987654321)"
+    for seed in (0, 1):
+        write_run(f"sweep/long-{seed}", [0.3, 0.4, 0.5], method=long, seed=seed, lines={"air_s": 1.0})
+    write_run("sweep/failed", [0.3], method="sem", rounds=3, status="failed", result={"error": "x" * 300})
+    made = partition(np.arange(200) % 3, "dirichlet(0.3)", clients=20, seed=0)
+    for folder in (path.parent for path in six_runs.rglob("spec.json")):
+        made.save(folder / "partition.npz")
+    page = write_report(six_runs, tmp_path / "report.html", target=(0.3, 0.85, 0.99))
+    seen = told(page, tmp_path, 390)
+    assert seen["inner"] == 390
+    assert seen["reach"] <= 390
+
+
+def test_the_page_is_dark_at_night_and_light_on_paper(six_runs: Path, tmp_path: Path) -> None:
+    """The page, a chart's ground and a chart's words turn; what is drawn keeps its colours for print and export."""
+    page = write_report(six_runs, tmp_path / "report.html")
+    day = told(page, tmp_path, 1200)
+    night = told(page, tmp_path, 1200, "--blink-settings=preferredColorScheme=0")
+    assert (day["page"], day["words"]) == ("rgb(255, 255, 255)", "rgb(31, 41, 51)")
+    assert (night["page"], night["words"]) == ("rgb(20, 24, 29)", "rgb(230, 234, 240)")
+    assert night["paper"] == night["page"]
+    assert "@media screen and (prefers-color-scheme: dark)" in page.read_text()
+
+
+def test_print_unfolds_everything_but_what_it_has_already(six_runs: Path, tmp_path: Path) -> None:
+    """The one sweep is printed; the same runs method by method stay folded, and are left out on paper."""
+    seen = told(write_report(six_runs, tmp_path / "report.html"), tmp_path, 1200)
+    assert seen["open"] == ["All runs in one sweep"]
+    assert seen["stays"] == ["full", "fedavg"]
+
+
+def test_runs_that_are_no_grid_share_their_settings_once(write_run: WriteRun, tmp_path: Path) -> None:
+    """What is common stands once, what differs beside each name; nothing else of it is printed."""
+    write_run("runs/a", [0.5], lr=0.3, batch=7)
+    write_run("runs/b", [0.5], method="full", lr=0.2, batch=7)
+    write_run("runs/c", [0.5], method="sem", lr=0.2, batch=7, seed=3)
+    page = write_report(tmp_path / "runs", tmp_path / "report.html")
+    text = page.read_text().split('id="repeat"')[1]
+    assert text.split("<details")[0].count("batch = 7") == 1
+    assert "method = &quot;sem&quot;<br>lr = 0.2<br>seed = 3" in text
+    assert told(page, tmp_path, 1200)["open"] == []

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.report.theme import INK, MUTED, PALETTE, RULE, WIDTH
+from unskew.report.theme import MUTED, ON_LIGHT, PALETTE, RULE, WIDTH
 
 STEP = 11.0  # pixels between neighbours
 GOLDEN = np.pi * (3 - np.sqrt(5))  # turns by it never line up, so points fill a disc evenly
@@ -72,7 +72,7 @@ def _drawn(
     held = {node["holds"] for node in nodes}
     named = [name for name in labels if name in held]
     colours = [COLOURS[list(labels).index(name) % len(COLOURS)] for name in named]
-    rest = [(MIXED, INK), (NOTHING, RULE)]
+    rest = [(MIXED, ON_LIGHT), (NOTHING, RULE)]
     domain = named + [name for name, _ in rest if name in held]
     colours += [colour for name, colour in rest if name in held]
     colour = alt.Color("holds:N").scale(domain=domain, range=colours)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import html
 import json
 import os
@@ -14,7 +13,8 @@ from typing import Any, Protocol
 from unskew import __version__
 from unskew.data.files import written_whole
 from unskew.errors import InputError
-from unskew.report.theme import BLUE, FONT, INK, MUTED, RULE
+from unskew.report.browser import script
+from unskew.report.style import STYLE
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,10 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of text; the columns named in ``numbers`` are set to the right."""
+    """Rows of text; the columns named in ``numbers`` are set to the right.
+
+    On a phone a table of more than three columns becomes a list: every cell says which column it is of.
+    """
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -47,11 +50,17 @@ class Table:
         head = "".join(f"<th{k}>{html.escape(h)}</th>" for h, k in zip(self.head, kinds, strict=True))
         body = "".join(
             "<tr>"
-            + "".join(f"<td{k}>{html.escape(c)}</td>" for c, k in zip(row, kinds, strict=True))
+            + "".join(
+                f'<td{k} data-title="{html.escape(h)}">{html.escape(c)}</td>'
+                for c, k, h in zip(row, kinds, self.head, strict=True)
+            )
             + "</tr>"
             for row in self.rows
         )
-        return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        stack = " class=stack" if len(self.head) > 3 else ""
+        return (
+            f"<div class=wide><table{stack}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def page(title: str, blocks: Sequence[Block], subtitle: str = "", style: str = "
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="generator" content="unskew {__version__}">
 <title>{html.escape(title)}</title>
-<style>{_STYLE}{style}</style>
+<style>{STYLE}{style}</style>
 </head>
 <body>
 <main>
@@ -98,7 +107,7 @@ def page(title: str, blocks: Sequence[Block], subtitle: str = "", style: str = "
 {body}
 <footer>unskew {__version__}</footer>
 </main>
-{f"<script type=module>{_drawing()}</script>" if drawn else ""}
+{f"<script type=module>{script()}</script>" if drawn else ""}
 </body>
 </html>
 """
@@ -126,53 +135,3 @@ def output(path: str | Path, what: str) -> Path:
     if not os.access(place.parent, os.W_OK):
         raise InputError(f"the folder {str(place.parent)!r} for {what} is write-protected; write elsewhere")
     return place
-
-
-@functools.cache
-def _drawing() -> str:
-    """Vega, Vega-Lite and Vega-Embed with the few lines that draw every chart of the page."""
-    import vl_convert
-
-    bundle = vl_convert.javascript_bundle(_DRAW)
-    return str(bundle).replace("</script", r"<\/script")
-
-
-_DRAW = """
-const actions = {export: true, source: false, compiled: false, editor: false};
-const options = {renderer: "svg", mode: "vega-lite", actions};
-const drawn = [...document.querySelectorAll("script[data-chart]")].map(data => {
-  const chart = document.getElementById(data.dataset.chart);
-  return vegaEmbed(chart, JSON.parse(data.textContent), options)
-    .then(() => true)
-    .catch(error => { chart.textContent = "This chart could not be drawn: " + error; return false; });
-});
-Promise.all(drawn).then(all => { document.documentElement.dataset.drawn = all.every(one => one); });
-addEventListener("beforeprint", () => {
-  for (const folded of document.querySelectorAll("details.fold")) folded.open = true;
-});
-"""
-
-_STYLE = f"""
-:root {{ color-scheme: light; }}
-body {{ margin: 0; color: {INK}; background: #f6f8fa; font: 15px/1.55 {FONT}; }}
-main {{ max-width: 960px; min-height: 100vh; margin: 0 auto; padding: 40px 48px 24px;
-  background: #fff; box-sizing: border-box; }}
-h1 {{ font-size: 28px; line-height: 1.25; margin: 0; letter-spacing: -0.01em; }}
-h2 {{ font-size: 19px; margin: 44px 0 8px; }}
-header p {{ color: {MUTED}; margin: 8px 0 0; }}
-p {{ max-width: 72ch; }}
-.quiet, footer, figcaption {{ color: {MUTED}; font-size: 13px; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; width: 100%; font-size: 14px; margin: 12px 0; }}
-th {{ text-align: left; font-weight: 600; border-bottom: 2px solid {INK}; padding: 6px 14px 6px 0; }}
-td {{ border-bottom: 1px solid {RULE}; padding: 9px 14px 9px 0; vertical-align: top; }}
-th.number, td.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
-figure {{ margin: 20px 0 0; }}
-footer {{ margin-top: 56px; padding-top: 12px; border-top: 1px solid {RULE}; }}
-a {{ color: {BLUE}; }}
-@media (max-width: 700px) {{ main {{ padding: 24px 16px; }} }}
-@media print {{ body {{ background: #fff; }} main {{ max-width: none; padding: 0; }}
-  .vega-embed summary {{ display: none; }} .wide {{ overflow: visible; }}
-  figure svg {{ max-width: 100%; max-height: 20cm; width: auto; height: auto; }}
-  figure, tr, h2 {{ break-inside: avoid; }} h2 {{ break-after: avoid; }} }}
-"""

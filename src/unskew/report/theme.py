@@ -18,6 +18,9 @@ BLUE, ORANGE, GREEN, RED, SKY, PINK, YELLOW = PALETTE = (
     "#F0E442",
 )
 INK, MUTED, RULE, PAPER = "#1f2933", "#5f6b7a", "#dfe4ea", "#ffffff"
+DARK_MODE = {INK: "#e6eaf0", MUTED: "#9aa7b5", RULE: "#323a45", PAPER: "#14181d"}
+"""What these four are on a screen at night."""
+ON_LIGHT = "#1f2934"  # ink that stays dark at night: on light cells, and under white letters
 
 # light to dark in one hue: an empty cell stays paper white, so absence is seen as absence
 HEAT = ("#d6e6f4", "#9cc6e3", "#5a9fcd", "#2a74ad", "#0b4a85", "#08264f")

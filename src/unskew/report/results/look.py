@@ -16,7 +16,7 @@ import altair as alt
 from unskew.report.results.gather import naturally
 from unskew.report.results.groups import Group, canonical
 from unskew.report.results.leaderboard import Row
-from unskew.report.theme import BLUE, GREEN, MUTED, ORANGE, PALETTE, PINK, RED, SKY, YELLOW
+from unskew.report.theme import BLUE, GREEN, MUTED, ON_LIGHT, ORANGE, PALETTE, PINK, RED, SKY, YELLOW
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 2, 1, 2])
 LINES = tuple(colour for colour in PALETTE if colour != YELLOW)  # yellow vanishes on paper as a line
@@ -44,7 +44,7 @@ OTHERS = (
 )
 """Hues for every other combination, light and dark in turn; none of them a blue, which is fedavg's."""
 
-TINTS = (0.0, -0.35, 0.3, -0.15)
+TINTS = (0.0, 0.3, -0.15, 0.15)
 """How much darker or lighter than its method's hue a method with values of its own is."""
 
 
@@ -93,6 +93,12 @@ def tinted(colour: str, share: float) -> str:
     end = 255 if share > 0 else 0
     parts = [int(colour[k : k + 2], 16) for k in (1, 3, 5)]
     return "#" + "".join(f"{round(part + abs(share) * (end - part)):02X}" for part in parts)
+
+
+def letters_on(colour: str) -> str:
+    """White, or dark where the colour is light."""
+    red, green, blue = (int(colour[k : k + 2], 16) for k in (1, 3, 5))
+    return ON_LIGHT if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else "white"
 
 
 def colour(labels: Sequence[str], looks: Mapping[str, Style]) -> alt.Color:

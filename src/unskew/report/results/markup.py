@@ -13,7 +13,7 @@ from unskew.report.results.look import Style
 from unskew.report.results.reach import Reached
 from unskew.report.results.repeat import Recipe
 from unskew.report.results.statistics import Estimate, Spread
-from unskew.report.theme import BLUE, INK, MUTED, RED, RULE
+from unskew.report.theme import RULE
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,13 @@ def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Markup
     head = "".join(f"<th{_kind(kind)} scope=col>{escape(title)}" for title, kind, _ in columns)
     body = "".join(
         f"<tr{_kind('bound' if row.group.bound else '')}>"
-        + "".join(f"<td{_kind(kind)}>{cell(row)}" for _, kind, cell in columns)
+        + "".join(
+            f'<td{_kind(kind)} data-title="{escape(title)}">{cell(row)}' for title, kind, cell in columns
+        )
         for row in rows
     )
     return Markup(
-        f"<div class=wide><table class=leaderboard><caption>{caption}</caption>"
+        f"<div class=wide><table class='leaderboard stack'><caption>{caption}</caption>"
         f"<thead><tr>{head}</thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -122,17 +124,23 @@ def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, 
         for _, rows in tables:
             row = next((row for row in rows if row.group.label == label), None)
             best = row is words.contenders(rows)[0]
-            across.append(f"<td class=number>{_estimate(row.final, bold=best) if row else words.DASH}")
+            across.append(_estimate(row.final, bold=best) if row else words.DASH)
         cells.append(across)
     if len(tables) > len(labels):
         cells = [list(column) for column in zip(*cells, strict=True)]
-        down, across, first = places, [escape(label) for label in labels], ""
+        down, across, first, plain = places, [escape(label) for label in labels], "", labels
     else:
-        down, across, first = methods, places, " class=who"
+        down, across, first, plain = methods, places, " class=who", names
     head = "".join(f"<th class=number scope=col>{title}" for title in across)
-    body = "".join(f"<tr><td{first}>{title}{''.join(line)}" for title, line in zip(down, cells, strict=True))
+    body = "".join(
+        f"<tr><td{first}>{title}"
+        + "".join(
+            f'<td class=number data-title="{escape(of)}">{cell}' for of, cell in zip(plain, line, strict=True)
+        )
+        for title, line in zip(down, cells, strict=True)
+    )
     return Markup(
-        "<div class=wide><table><caption>Final global test accuracy in percent, "
+        "<div class=wide><table class=stack><caption>Final global test accuracy in percent, "
         f"mean ± {words.MEANING[tables[0][1][0].final.spread]}; "
         "in bold the highest of each data setting, upper bounds aside</caption>"
         f"<thead><tr><th scope=col>{head}</thead><tbody>{body}</tbody></table></div>"
@@ -176,14 +184,18 @@ def cost_table(rows: Sequence[Row], at: int) -> Markup:
         else "; empty where it does not"
     )
     lines = "".join(
-        f"<tr><td>{cells[0]}<td>{cells[1]}" + "".join(f"<td class=number>{cell}" for cell in cells[2:])
+        "<tr>"
+        + "".join(
+            f"<td{_kind('number' if k > 1 else '')} data-title='{escape(head[k])}'>{cell}"
+            for k, cell in enumerate(cells)
+        )
         for cells in body
     )
     titles = "".join(
         f"<th{_kind('number' if k > 1 else '')} scope=col>{escape(title)}" for k, title in enumerate(head)
     )
     return Markup(
-        f"<div class=wide><table class=reach><caption>{caption}</caption>"
+        f"<div class=wide><table class='reach stack'><caption>{caption}</caption>"
         f"<thead><tr>{titles}</thead><tbody>{lines}</tbody></table></div>"
     )
 
@@ -194,13 +206,26 @@ def notice(lines: Sequence[str], title: str) -> Markup:
     return Markup(f"<div class=notice role=note><strong>{escape(title)}</strong><ul>{items}</ul></div>")
 
 
-def recipe(title: str, of: Recipe, *, opened: bool = False) -> Markup:
-    """An experiment file that can be copied, and what to do with it."""
+def recipe(title: str, of: Recipe, *, opened: bool = False, printed: bool = True) -> Markup:
+    """An experiment file that can be copied, and what to do with it; paper needs no second one of the same runs."""
     notes = "".join(f"<p>{escape(note)}</p>" for note in of.notes)
     return Markup(
-        f"<details class=fold{' open' if opened else ''}><summary>{escape(title)}</summary>{notes}"
+        f"<details class='fold{'' if printed else ' screen'}'{' open' if opened else ''}>"
+        f"<summary>{escape(title)}</summary>{notes}"
         f"<p class=quiet>experiment.toml</p><pre>{escape(of.toml)}</pre>"
         f"<p class=quiet>then</p><pre>{escape(chr(10).join(of.commands))}</pre></details>"
+    )
+
+
+def differences(common: str, own: Sequence[tuple[str, str]]) -> Markup:
+    """The settings that all runs share, once, and what each has of its own."""
+    rows = "".join(
+        f"<tr><td>{escape(label)}<td class=toml>{escape(lines).replace(chr(10), '<br>')}"
+        for label, lines in own
+    )
+    return Markup(
+        f"<p>All runs have these settings:</p><pre>{escape(common)}</pre><p>and of their own:</p>"
+        f"<div class=wide><table><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -307,39 +332,49 @@ def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> str
     )
 
 
-STYLE = f"""
-main {{ max-width: 1180px; }}
-header h1 {{ max-width: 42ch; }}
-header + p {{ font-size: 17px; max-width: 84ch; }}
-h3 {{ font-size: 16px; margin: 32px 0 4px; }}
-nav {{ margin: 20px 0 0; display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; }}
-caption {{ caption-side: bottom; text-align: left; color: {MUTED}; font-size: 13px; padding-top: 8px; }}
-th {{ vertical-align: bottom; }}
-small {{ display: block; color: {MUTED}; font-size: 12px; }}
-.leaderboard {{ font-size: 13.5px; }}
-.leaderboard th {{ font-size: 12.5px; }}
-.leaderboard th:not(:first-child) {{ max-width: 96px; white-space: normal; }}
-.strip {{ width: 130px; white-space: nowrap; }}
-.leaderboard th.strip {{ max-width: 130px; }}
-.around {{ color: {MUTED}; }}
-.up {{ color: #00694c; font-weight: 600; }} .down {{ color: {RED}; font-weight: 600; }}
-.bound td {{ background: #f6f8fa; }}
-td.who {{ position: relative; padding-left: 30px; }} .leaderboard td.who {{ min-width: 165px; }}
-.who small {{ white-space: nowrap; }} small.why {{ max-width: 130px; white-space: normal; margin-left: auto; }}
-.swatch {{ position: absolute; left: 0; top: 15px; }}
-.tag {{ margin-left: 8px; padding: 0 6px; border: 1px solid {RULE}; border-radius: 9px; font-size: 11px;
-  color: {MUTED}; white-space: nowrap; }}
-.notice {{ border-left: 4px solid {RED}; background: #fdf4ef; padding: 10px 16px; margin: 20px 0;
-  font-size: 14px; }}
-.notice ul {{ margin: 4px 0 0; padding-left: 20px; }}
-details {{ border-top: 1px solid {RULE}; padding: 8px 0; }}
-details > summary {{ cursor: pointer; }}
-details.fold > summary {{ color: {BLUE}; }}
-details:focus-within > summary:focus-visible, a:focus-visible {{ outline: 2px solid {BLUE}; outline-offset: 2px; }}
-.vega-embed details {{ border: 0; padding: 0; }}
-pre {{ background: #f6f8fa; border: 1px solid {RULE}; border-radius: 4px; padding: 10px 14px; overflow-x: auto;
-  font-size: 12.5px; line-height: 1.5; color: {INK}; margin: 4px 0 12px; }}
-@media print {{ pre {{ white-space: pre-wrap; }} nav, .strip {{ display: none; }} h3 {{ break-after: avoid; }}
-  .leaderboard, .leaderboard th {{ font-size: 10px; }} .leaderboard small {{ font-size: 9px; }}
-  .leaderboard td, .leaderboard th {{ padding-right: 6px; }} .leaderboard td.who {{ min-width: 120px; }} }}
+STYLE = """
+main { max-width: 1180px; }
+header h1 { max-width: 42ch; }
+header + p { font-size: 17px; max-width: 84ch; }
+h3 { font-size: 16px; margin: 32px 0 4px; }
+nav { margin: 20px 0 0; display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; }
+caption { caption-side: bottom; text-align: left; color: var(--muted); font-size: 13px; padding-top: 8px; }
+th { vertical-align: bottom; }
+small { display: block; color: var(--muted); font-size: 12px; }
+.leaderboard { font-size: 13.5px; }
+.leaderboard th { font-size: 12.5px; }
+.leaderboard th:not(:first-child) { max-width: 96px; white-space: normal; }
+.reach th { white-space: normal; } .reach th:nth-child(2) { min-width: 7em; }
+.strip { width: 130px; white-space: nowrap; }
+.leaderboard th.strip { max-width: 130px; }
+.around { color: var(--muted); }
+.up { color: var(--up); font-weight: 600; } .down { color: var(--down); font-weight: 600; }
+.bound td { background: var(--block); }
+td.who { position: relative; padding-left: 30px; } .leaderboard td.who { min-width: 165px; }
+.who small { white-space: nowrap; } small.why { max-width: 130px; white-space: normal; margin-left: auto; }
+.swatch { position: absolute; left: 0; top: 15px; }
+.tag { margin-left: 8px; padding: 0 6px; border: 1px solid var(--rule); border-radius: 9px; font-size: 11px;
+  color: var(--muted); white-space: nowrap; }
+.notice { border-left: 4px solid var(--edge); background: var(--alarm); padding: 10px 16px; margin: 20px 0;
+  font-size: 14px; }
+.notice ul { margin: 4px 0 0; padding-left: 20px; }
+details { border-top: 1px solid var(--rule); padding: 8px 0; }
+details > summary { cursor: pointer; }
+details.fold > summary { color: var(--link); }
+details:focus-within > summary:focus-visible, a:focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
+.vega-embed details { border: 0; padding: 0; }
+pre { background: var(--block); border: 1px solid var(--rule); border-radius: 4px; padding: 10px 14px;
+  overflow-x: auto; font-size: 12.5px; line-height: 1.5; color: var(--ink); margin: 4px 0 12px; }
+.toml { font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; }
+@media screen and (max-width: 700px) {
+  header + p { font-size: 16px; }
+  .stack td.who { padding: 0 0 2px 30px; } .stack .swatch { top: 6px; }
+  .stack small { padding-left: 40%; } .stack td.who small { padding-left: 0; white-space: normal; }
+  .stack .strip { display: none; }
+  .stack tr.bound, .stack tr.bound td { background: var(--block); }
+  .fold pre { white-space: pre-wrap; }
+}
+@media print { pre { white-space: pre-wrap; } nav, .strip { display: none; } h3 { break-after: avoid; }
+  .leaderboard, .leaderboard th { font-size: 10px; } .leaderboard small { font-size: 9px; }
+  .leaderboard td, .leaderboard th { padding-right: 6px; } .leaderboard td.who { min-width: 120px; } }
 """

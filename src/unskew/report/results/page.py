@@ -23,6 +23,7 @@ from unskew.report.results.markup import (
     Title,
     contents,
     cost_table,
+    differences,
     folded,
     leaderboard_table,
     matrix,
@@ -30,7 +31,7 @@ from unskew.report.results.markup import (
     recipe,
 )
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
-from unskew.report.results.repeat import alone, whole
+from unskew.report.results.repeat import alone, shared, whole
 from unskew.report.results.sharing import sharing_section
 from unskew.report.results.statistics import Spread
 from unskew.report.results.usage import usage_bars, usage_told
@@ -256,10 +257,17 @@ def _recipes(compared: Comparison) -> Iterator[Block]:
     everything = whole(groups) if len(groups) > 1 else None
     if everything is not None:
         yield recipe("All runs in one sweep", everything, opened=True)
+    elif len(groups) > 1:
+        yield differences(*shared(groups))
     for problem, rows in compared.tables:
         tail = f" on {problem.name}" if len(compared.tables) > 1 else ""
         for row in rows:
-            yield recipe(f"{row.group.label}{tail}", alone(row.group), opened=len(groups) == 1)
+            yield recipe(
+                f"{row.group.label}{tail}",
+                alone(row.group),
+                opened=len(groups) == 1,
+                printed=len(groups) == 1,
+            )
 
 
 def _unfinished(record: Record) -> str:

@@ -13,7 +13,7 @@ from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.gather import number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
-from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ORANGE, PINK, RED, SKY
+from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ON_LIGHT, ORANGE, PINK, RED, SKY
 
 NAMES = 170  # pixels for the names of methods
 MOST_NUMBERS = 24  # classes whose cell still has room for its number
@@ -114,7 +114,7 @@ def class_heat_map(
                 text=alt.Text("accuracy:Q", format=".0%"),
                 color=alt.when(alt.datum.accuracy > least + 0.65 * (1 - least))
                 .then(alt.value("white"))
-                .otherwise(alt.value(INK)),
+                .otherwise(alt.value(ON_LIGHT)),
             )
         )
     return alt.layer(*layers).properties(width=round(step * len(classes)), height=30 * len(rows))

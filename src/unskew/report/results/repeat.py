@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
@@ -41,6 +42,23 @@ def whole(groups: Sequence[Group]) -> Recipe | None:
         ("unskew sweep experiment.toml --out runs/again", "unskew report runs/again"),
         _notes(records),
     )
+
+
+def shared(groups: Sequence[Group]) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """What all runs have in common, once, and (label, what is its own) of every group: a grid that is none."""
+    firsts = [group.runs[0].spec for group in groups]
+    differs = [
+        f.name for f in fields(Spec) if len({json.dumps(getattr(spec, f.name)) for spec in firsts}) > 1
+    ]
+    differs = [name for name in differs if name != "seed"]
+    own = []
+    for group, spec in zip(groups, firsts, strict=True):
+        named = {name: value for name in differs if (value := getattr(spec, name)) not in (None, ())}
+        lines = [f"{name} = {_toml(value)}" for name, value in named.items()]
+        seeds = sorted({record.spec.seed for record in group.runs})
+        lines.append(f"seed = {_list('seed', seeds) if len(seeds) > 1 else seeds[0]}")
+        own.append((group.label, "\n".join(lines)))
+    return _settings(firsts[0], [*differs, "seed"]), tuple(own)
 
 
 def alone(group: Group) -> Recipe:

@@ -10,7 +10,7 @@ import altair as alt
 from unskew.report.results import words
 from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.leaderboard import Row
-from unskew.report.results.look import Style, colour
+from unskew.report.results.look import Style, colour, letters_on
 from unskew.report.theme import INK
 
 GAP = 44
@@ -25,6 +25,7 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
     values: list[dict[str, Any]] = [
         {
             "label": row.group.label,
+            "on": letters_on(looks[row.group.label].colour),
             "samples": row.samples_used,
             "asked": row.asked_a_round,
             "distinct": row.distinct_clients,
@@ -58,7 +59,7 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
             y=y(named),
             x=alt.value(0),
             text=f"{name}_text:N",
-            color=alt.when(short).then(alt.value(INK)).otherwise(alt.value("white")),
+            color=alt.when(short).then(alt.value(INK)).otherwise(alt.Color("on:N").scale(None)),
         )
         return alt.layer(bars, told).properties(width=room, height=height)
 

@@ -1,0 +1,121 @@
+"""What a page does once it is open: it draws its charts as wide as there is room, and unfolds itself for print.
+
+A chart is first drawn as it was made. Where that is wider than the page, as on a phone, it is kept for paper and drawn
+again: what stood side by side goes below one another, titles and legends break into lines, and plots shrink until
+the chart fits.
+"""
+
+from __future__ import annotations
+
+import functools
+
+
+@functools.cache
+def script() -> str:
+    """Vega, Vega-Lite and Vega-Embed with the lines that draw every chart of the page."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle(_DRAW)
+    return str(bundle).replace("</script", r"<\/script")
+
+
+_DRAW = r"""
+const actions = {export: true, source: false, compiled: false, editor: false};
+const options = {renderer: "svg", mode: "vega-lite", actions};
+const root = document.documentElement;
+
+const wrapped = (text, most) => {
+  if (typeof text !== "string" || text.length <= most) return text;
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const at = lines.length - 1;
+    if (lines[at] && lines[at].length + 1 + word.length > most) lines.push(word);
+    else lines[at] += (lines[at] ? " " : "") + word;
+  }
+  return lines;
+};
+
+// A part of a chart for `room` pixels, of which its axes take `margin`; `plot` is how wide its plot was.
+const narrowed = (part, room, margin, plot) => {
+  if (Array.isArray(part)) return part.map(one => narrowed(one, room, margin, plot));
+  if (part === null || typeof part !== "object") return part;
+  const width = typeof part.width === "number" ? part.width : plot;
+  const inner = Math.max(120, room - margin);
+  const shrinks = width > inner;
+  const made = {};
+  for (const [key, value] of Object.entries(part)) {
+    if (key === "data" || key === "datasets") made[key] = value;
+    else if (key === "hconcat") made.vconcat = narrowed(value, room, margin, width);
+    else if (key === "bounds") continue;
+    else if (key === "width" && typeof value === "number") made.width = Math.min(value, inner);
+    else if (key === "value" && shrinks && value === width) made.value = inner;
+    else if (key === "labels" && value === false) continue;
+    else if (key === "columns" && typeof value === "number") made.columns = room > 600 ? 2 : 1;
+    else if (key === "labelLimit") made.labelLimit = Math.min(value, room > 600 ? 170 : 105);
+    else if (key === "tickCount") made.tickCount = Math.min(value, 4);
+    else if (key === "gradientLength") made.gradientLength = value;
+    else made[key] = narrowed(value, room, margin, width);
+  }
+  if (made.columns && made.labelLimit) made.labelLimit = room - 50;  // a legend's: it has the whole line
+  const across = part.mark && part.mark.type === "text" && part.encoding.x.scale && part.encoding.x.scale.domain;
+  if (shrinks && Array.isArray(across))  // numbers in the cells of a table
+    made.mark = {...made.mark, fontSize: Math.min(11, Math.max(1, Math.floor(inner / across.length / 2.4)))};
+  const title = made.title;
+  const most = Math.floor(inner / 7.6);
+  if (part.layer || part.mark || part.vconcat || part.hconcat) {
+    if (typeof title === "string") made.title = wrapped(title, most);
+    else if (title && title.text)
+      made.title = {...title, text: wrapped(title.text, most), subtitle: wrapped(title.subtitle, most * 1.2)};
+  }
+  return made;
+};
+
+const drawn = async data => {
+  const chart = document.getElementById(data.dataset.chart);
+  const whole = JSON.parse(data.textContent);
+  const room = chart.clientWidth;
+  const place = () => chart.appendChild(document.createElement("div"));
+  const wide = place => place.querySelector("svg").getBoundingClientRect().width;
+  chart.replaceChildren();
+  try {
+    const paper = place();
+    await vegaEmbed(paper, whole, options);
+    if (wide(paper) <= room + 1) return true;
+    paper.classList.add("paper");  // which has room for it
+    const padded = {...whole, config: {...whole.config, padding: {left: 0, right: 2, top: 8, bottom: 8}}};
+    const screen = place();
+    screen.classList.add("screen");
+    for (let margin = 60, tries = 0; tries < 4; tries++) {
+      await vegaEmbed(screen, narrowed(padded, room, margin, 0), options);
+      const over = wide(screen) - room;
+      if (over <= 0) break;
+      margin += Math.ceil(over);
+    }
+    return true;
+  } catch (error) {
+    chart.textContent = "This chart could not be drawn: " + error;
+    return false;
+  }
+};
+
+const draw = () =>
+  Promise.all([...document.querySelectorAll("script[data-chart]")].map(drawn))
+    .then(all => { root.dataset.drawn = all.every(one => one); });
+draw();
+
+let before = innerWidth, later;
+addEventListener("resize", () => {
+  if (matchMedia("print").matches || Math.abs(innerWidth - before) < 40) return;
+  before = innerWidth;
+  clearTimeout(later);
+  later = setTimeout(draw, 200);
+});
+
+const folds = () => document.querySelectorAll("details.fold:not(.screen)");
+addEventListener("beforeprint", () => {
+  for (const fold of folds()) { fold.dataset.was = fold.open; fold.open = true; }
+});
+addEventListener("afterprint", () => {
+  for (const fold of folds()) fold.open = fold.dataset.was === "true";
+});
+"""
