@@ -15,6 +15,7 @@ from unskew.errors import InputError, unknown
 from unskew.method import Method
 from unskew.plan import plan
 from unskew.prepare import Pooled
+from unskew.progress import working
 from unskew.round import play_round
 from unskew.seeds import generator
 from unskew.state import State
@@ -101,14 +102,22 @@ def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str,
         found = train(task, site.pool, errand).params
         return float(site.judge(job.net, found, held)[1].double().mean())
 
-    everything = minimum(federation.indices, -1)
+    with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
+
+        def next_minimum(held: np.ndarray[tuple[int], np.dtype[np.int64]], client: int) -> float:
+            found = minimum(held, client)
+            advance(1)
+            return found
+
+        everything = next_minimum(federation.indices, -1)
+        local_minima = [next_minimum(federation.samples(int(c)), int(c)) for c in chosen]
     weights = federation.weigh[chosen] / federation.weigh[chosen].sum()
-    local_minima = [minimum(federation.samples(int(c)), int(c)) for c in chosen]
     mean = float(np.dot(weights, local_minima))
     return {
         "gamma": finite(everything - mean),
         "global_minimum": finite(everything),
         "mean_local_minimum": finite(mean),
         "clients": len(chosen),
+        "of_clients": federation.clients,
         "steps": steps,
     }

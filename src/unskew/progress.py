@@ -1,9 +1,16 @@
-"""A bar with the accuracy and the time left on a terminal or in a notebook; plain lines elsewhere."""
+"""A bar with the accuracy and the time left on a terminal or in a notebook; plain lines elsewhere.
+
+``working`` is the same for any other work that may take long: nothing is shown of what is over in a moment, and within
+a run it stands below the run's own bar.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +19,14 @@ from unskew.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rich.progress import Progress as RichProgress
+
+MOMENT = 2.0
+"""Seconds after which work that goes on says so on a terminal; elsewhere it takes longer."""
+
+LINE = 10.0
+"""Seconds after which a plain line says so; the next comes when a third of that time has passed again."""
 
 
 class Progress(Protocol):
@@ -36,40 +51,29 @@ class Silent:
 
 
 class Lines(Silent):
-    """One line about every tenth of the run, for logs and pipes."""
+    """One line about every tenth of the run, and one a minute at least, for logs and pipes."""
 
     def __init__(self, spec: Spec, done: int):
         self.spec, self.first, self.began = spec, done, time.monotonic()
+        self.said = self.began
 
     def advance(self, line: dict[str, Any]) -> None:
-        n, of = line["round"], self.spec.rounds
-        if n == of or n * 10 // of != (n - 1) * 10 // of:
-            left = (time.monotonic() - self.began) / max(1, n - self.first) * (of - n)
+        n, of, now = line["round"], self.spec.rounds, time.monotonic()
+        if n == of or n * 10 // of != (n - 1) * 10 // of or now - self.said >= 60:
+            self.said = now
+            left = (now - self.began) / max(1, n - self.first) * (of - n)
             accuracy = line.get("global_test_accuracy")
             shown = f"accuracy {accuracy:.4f}, " if accuracy is not None else ""
-            print(
-                f"{self.spec.method}: round {n}/{of}, {shown}{left:.0f} s left", file=sys.stderr, flush=True
-            )
+            _say(f"{self.spec.method}: round {n}/{of}, {shown}{duration(left)} left")
 
 
 class Bar:
     """A Rich progress bar on stderr."""
 
     def __init__(self, spec: Spec, done: int):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
-
-        self.bar = RichProgress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[accuracy]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
+        self.bar = drawn()
         label = f"{spec.method} · seed {spec.seed}"
-        self.task = self.bar.add_task(label, total=spec.rounds, completed=done, accuracy="")
+        self.task = self.bar.add_task(label, total=spec.rounds, completed=done, said="")
 
     def __enter__(self) -> Bar:
         self.bar.__enter__()
@@ -83,8 +87,144 @@ class Bar:
     def advance(self, line: dict[str, Any]) -> None:
         accuracy = line.get("global_test_accuracy")
         if accuracy is not None:
-            self.bar.update(self.task, accuracy=f"accuracy {accuracy:.4f}")
+            self.bar.update(self.task, said=f"accuracy {accuracy:.4f}")
         self.bar.update(self.task, completed=line["round"])
+
+
+def drawn(transient: bool = False, left: bool = True) -> RichProgress:
+    """The one bar: what, how far, what is to say, how long it has taken and, unless that is said, how long it will."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import Progress as RichProgress
+
+    return RichProgress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[said]}"),
+        TimeElapsedColumn(),
+        *((TextColumn("[dim]left[/]"), TimeRemainingColumn()) if left else ()),
+        console=Console(stderr=True),
+        transient=transient,
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time in words: 40 s, 5 min, 3.5 h."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
+
+
+_voice: ContextVar[object] = ContextVar("_voice", default=True)
+
+
+@contextmanager
+def voice(speaks: object) -> Iterator[None]:
+    """Within, ``working`` speaks (True), is silent (False), or adds to this run's bar or lines."""
+    before = _voice.set(speaks if _voice.get() is not False else False)
+    try:
+        yield
+    finally:
+        _voice.reset(before)
+
+
+@contextmanager
+def working(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show on stderr how far long work is: call what is given with each further amount that is done."""
+    told = _told(what, total)
+    try:
+        yield told.advance
+    finally:
+        told.end()
+
+
+def _told(what: str, total: int | None) -> Quiet:
+    speaks = _voice.get()
+    if isinstance(speaks, Bar):
+        return Drawn(what, total, speaks.bar)
+    if isinstance(speaks, Lines):
+        return Written(what, total)
+    if speaks is not True:
+        return Quiet()
+    return Drawn(what, total, None) if is_terminal() else Written(what, total)
+
+
+class Quiet:
+    """Work that nobody wants to hear of."""
+
+    def advance(self, amount: int = 1) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+class Written(Quiet):
+    """Plain lines about long work, fewer and fewer."""
+
+    def __init__(self, what: str, total: int | None):
+        self.what, self.total, self.done = what, total, 0
+        self.began = time.monotonic()
+        self.next = LINE
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+        taken = time.monotonic() - self.began
+        if taken < self.next or self.done == self.total:
+            return
+        self.next = taken + max(LINE, taken / 3)
+        if self.total is None:
+            _say(f"{self.what}: {self.done:,} so far, {duration(taken)}")
+        else:
+            left = taken / max(1, self.done) * (self.total - self.done)
+            _say(f"{self.what}: {self.done:,} of {self.total:,}, {duration(left)} left")
+
+
+class Drawn(Quiet):
+    """A bar of long work, below the run's own where there is one."""
+
+    def __init__(self, what: str, total: int | None, within: RichProgress | None):
+        self.what, self.total, self.within = what, total, within
+        self.bar: RichProgress | None = None
+        self.done, self.began = 0, time.monotonic()
+
+    def advance(self, amount: int = 1) -> None:
+        self.done += amount
+        if self.bar is None:
+            if time.monotonic() - self.began < MOMENT:
+                return
+            self.bar = self.within or drawn(transient=True)
+            if self.within is None:
+                self.bar.start()
+            self.task = self.bar.add_task(self.what, total=self.total, said="")
+        self.bar.update(self.task, completed=self.done)
+
+    def end(self) -> None:
+        if self.bar is None:
+            return
+        if self.within is None:
+            self.bar.stop()
+        else:
+            self.bar.remove_task(self.task)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def is_terminal() -> bool:
+    """Whether a bar can be drawn on stderr."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console.is_terminal or console.is_jupyter
 
 
 def progress_for(wanted: bool | Progress, spec: Spec, done: int) -> Progress:
@@ -94,10 +234,7 @@ def progress_for(wanted: bool | Progress, spec: Spec, done: int) -> Progress:
         if not all(hasattr(wanted, verb) for verb in ("__enter__", "advance", "__exit__")):
             raise InputError(f"progress is True, False or an object with advance(line), not {wanted!r}")
         return wanted
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return Bar(spec, done) if console.is_terminal or console.is_jupyter else Lines(spec, done)
+    return Bar(spec, done) if is_terminal() else Lines(spec, done)
 
 
 def tell_columns(about: Mapping[str, Any]) -> None:

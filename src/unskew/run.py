@@ -30,7 +30,7 @@ from unskew.measure import centralized_twin, correlation_watch, divergence, gamm
 from unskew.method import Method
 from unskew.models.trained import TrainedModel
 from unskew.net import Net
-from unskew.progress import Progress, progress_for, tell_columns
+from unskew.progress import Progress, progress_for, tell_columns, voice
 from unskew.renamed import accepts_old_names
 from unskew.round import play_round
 from unskew.saved import Predicts, intake_of, trained, write_card, write_weights
@@ -178,13 +178,13 @@ def run(
     elif model is not None:
         settings["model"] = f"{type(model).__module__}:{type(model).__qualname__}"
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
-    with single_threaded():
+    with voice(progress is True), single_threaded():
         setup = prepare(spec, data, model, method)
         if model is not None:
             setup.about |= _fingerprints(setup)
         folder = RunFolder(_path(out, "out") if out is not None else None)
         if folder.path is not None:
-            _refuse_taken(folder.path)
+            check_folder(folder.path)
         with folder.locked(), folder.told():
             folder.start(spec, setup.about)
             if folder.path is not None:
@@ -280,7 +280,7 @@ def resume(
         setup.about |= about  # what runs of earlier versions lack is known from the data
         return setup, (found or setup.state).to(setup.job.device)
 
-    with single_threaded():
+    with voice(progress is True), single_threaded():
         if over:  # nothing is written where nothing is left to do
             setup, state = prepared(spec)
             whole = state.round >= spec.rounds and setup.is_partition(place / "partition.npz")
@@ -348,7 +348,8 @@ def _refuse_other_model(path: Path, began: dict[str, Any], given: dict[str, str]
         )
 
 
-def _refuse_taken(path: Path) -> None:
+def check_folder(path: Path) -> None:
+    """Refuse a folder that a new run cannot have."""
     try:
         if (path / "spec.json").exists():
             status = read_folder(path)[0].result.get("status", "running")
@@ -387,7 +388,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
     twin = centralized_twin(job) if "divergence" in spec.measure else None
     watch = correlation_watch(job) if "correlation" in spec.measure else None
     try:
-        with bar:
+        with voice(bar), bar:
             while state.round < spec.rounds:
                 began = time.perf_counter()
                 after, costs = play_round(job, state)
@@ -411,9 +412,9 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                     save_state(state, checkpoints)
                     saved_at = time.monotonic()
                     notices.run.info("round %d: checkpoint saved in %s", state.round, checkpoints)
-        result = summary(spec, setup, folder, state)
-        if "gamma" in spec.measure:
-            result["gamma"] = gamma(job, state.params)
+            result = summary(spec, setup, folder, state)
+            if "gamma" in spec.measure:
+                result["gamma"] = gamma(job, state.params)
         if folder.path is not None and job.method.schedule.exchanges:
             ended = _ended_with(job, state)
             write_weights(folder.path, ended, state.round, calibrated=bool(job.method.calibrate))

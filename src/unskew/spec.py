@@ -335,3 +335,17 @@ def _line(text: str, name: str | None) -> int:
         if name is not None and re.match(rf"\s*\[?\s*\"?{re.escape(name)}\"?\s*[\]=]", line):
             return number
     return 1
+
+
+def setting_flags(settings: Mapping[str, Any]) -> list[str]:
+    """The command-line flags of these settings."""
+    words: list[str] = []
+    for name, value in settings.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        elif isinstance(value, tuple):
+            words += [w for v in value for w in (flag, str(v))]
+        else:
+            words += [flag, str(value)]
+    return words

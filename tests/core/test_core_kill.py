@@ -167,8 +167,11 @@ def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
         wait_for(process, lambda: sum(rounds_in(f.parent) >= 2 for f in out.glob("*/rounds.jsonl")) == 2)
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130
+    assert complaint.strip() == (
+        f"interrupted: 0 of 2 runs are done, 2 stopped and saved; go on by `unskew sweep {experiment} --out {out}`"
+    )
     for folder in (f.parent for f in out.glob("*/rounds.jsonl")):
         assert [f.stem for f in (folder / "state").iterdir()] == [f"{rounds_in(folder):06}"]
 

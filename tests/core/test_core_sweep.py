@@ -105,13 +105,79 @@ def test_changed_settings_are_refused(swept: Swept) -> None:
 
 def test_a_dry_run_lists_the_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "grid.toml").write_text(FILE + GRID)
-    words = ["sweep", str(tmp_path / "grid.toml"), "--dry-run", "--out", str(tmp_path / "out")]
+    words = [
+        "sweep",
+        str(tmp_path / "grid.toml"),
+        "--dry-run",
+        "--out",
+        str(tmp_path / "out"),
+        "--cohort",
+        "3",
+    ]
     assert main(words) == 0
-    names = ["seed=0,cohort=2", "seed=0,cohort=50", "seed=1,cohort=2", "seed=1,cohort=50"]
-    assert capsys.readouterr().out.split() == names
-    assert main([*words, "--seed", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["cells"] == ["cohort=2", "cohort=50"]
+    assert capsys.readouterr() == ("seed=0\nseed=1\n", "")
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "cells": ["seed=0", "seed=1"],
+        "folder": str(tmp_path / "out"),
+        "status": {"seed=0": "waiting", "seed=1": "waiting"},
+        "errors": {},
+    }
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_finds_what_the_sweep_would(
+    swept: Swept, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same cells fail with the same sentences and the same exit code, and nothing is written."""
+    (tmp_path / "grid.toml").write_text(FILE + GRID)
+    before = {p: p.stat().st_mtime_ns for p in swept.out.rglob("*")}
+    assert (
+        main(["sweep", str(tmp_path / "grid.toml"), "--dry-run", "--out", str(swept.out), "--json"])
+        == swept.code
+    )
+    said = json.loads(capsys.readouterr().out)
+    assert said["status"] == {row["cell"]: row["status"] for row in swept.told["cells"]}
+    assert said["errors"] == {
+        row["cell"]: row["error"].removeprefix("error: ")
+        for row in swept.told["cells"]
+        if row["status"] == "failed"
+    }
+    assert {p: p.stat().st_mtime_ns for p in swept.out.rglob("*")} == before
+
+
+@pytest.mark.parametrize(
+    ("grid", "sentence"),
+    [
+        ('dataset = ["own.csv(label=kind)", "own.csv(label=sort)"]', "sort"),
+        ('partition = ["iid", "by(site)"]', "site"),
+        ('method = ["fedavg", "phase_shift(9)"]', "phase_shift(9) needs a client in each of its 9 phases"),
+        ('model = ["linear", "mcmahan_cnn"]', "mcmahan_cnn"),
+        ("seed = [0, 1]\n", "seed=1 is not empty and holds no run"),
+    ],
+)
+def test_a_dry_run_reads_the_data_and_asks_the_parts(
+    grid: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Columns, clients, shapes, folders: what cannot run is told of the cell that has it, and of that alone."""
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{i},{i % 7},{'ab'[i % 2]}" for i in range(60)]
+    (tmp_path / "own.csv").write_text("\n".join(["x,z,kind", *rows]) + "\n")
+    dataset = "" if "dataset" in grid else 'dataset = "own.csv(label=kind)"\n'
+    fixed = "".join(line + "\n" for line in FILE.splitlines() if line.split(" ")[0] not in grid)
+    (tmp_path / "grid.toml").write_text(
+        dataset + fixed.replace("[sweep]", "cohort = 2\n[sweep]") + grid + "\n"
+    )
+    (tmp_path / "out" / "seed=1").mkdir(parents=True)
+    (tmp_path / "out" / "seed=1" / "notes.txt").touch()
+    assert main(["sweep", "grid.toml", "--dry-run", "--out", "out", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["status"].values()) == ["waiting", "failed"]
+    assert sentence in next(iter(told["errors"].values()))
 
 
 @pytest.mark.parametrize(

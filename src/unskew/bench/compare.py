@@ -23,8 +23,8 @@ from unskew.bench.jobs import CLASSES, JOBS, StandardJob
 from unskew.bench.ours import Ours
 from unskew.bench.peak import TRAINING, multiply_adds_a_second, threads
 from unskew.bench.peers import PEERS, Peer, PeerFailed
+from unskew.cores import cores
 from unskew.engines.choose import choose, device_of
-from unskew.engines.fast import cores
 from unskew.errors import InputError, RunFailed, unknown
 from unskew.models import build
 from unskew.net import Net

@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import unskew
 from unskew.bench.jobs import CLASSES, StandardJob
-from unskew.engines.fast import cores
+from unskew.cores import cores
 from unskew.types import Ids
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from unskew import __version__
-from unskew.cli.stopping import stopped_as_by_ctrl_c
+from unskew.cli.stopping import Interrupted, stopped_as_by_ctrl_c
 from unskew.errors import InputError, RunFailed
+from unskew.progress import voice
 from unskew.renamed import Renamed, with_new_flags
 
 PLACES = {
@@ -62,12 +63,16 @@ def main(arguments: list[str] | None = None) -> int:
         complain(f"[bold yellow]warning:[/] {_escaped(message)}")
 
     try:
-        with stopped_as_by_ctrl_c(), warnings.catch_warnings():
+        with stopped_as_by_ctrl_c(), warnings.catch_warnings(), voice("--json" not in words):
             warnings.showwarning = warn
             warnings.simplefilter("default", Renamed)
             words = with_new_flags(words, lambda said: warn(said, Renamed))
             result = app(args=words, prog_name="unskew", standalone_mode=False)
+        if result == Interrupted().code:  # so Typer says it
+            complain("interrupted")
         return result if isinstance(result, int) else 0
+    except Interrupted:
+        return 130
     except InputError as error:
         if "--debug" in words:
             raise

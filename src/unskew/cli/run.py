@@ -16,6 +16,7 @@ import typer
 from unskew.cli import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings, written
+from unskew.cli.stopping import Interrupted
 
 if TYPE_CHECKING:
     from unskew.run import Run
@@ -105,7 +106,7 @@ def hint_when_interrupted(folder: Path) -> Iterator[None]:
             else "interrupted",
             err=True,
         )
-        raise typer.Exit(130) from None
+        raise Interrupted from None
 
 
 def everything(spec: Spec) -> str:
@@ -173,9 +174,14 @@ def show(ended: Run, as_json: bool) -> None:
     for target, round_ in result["rounds_to_target"].items():
         rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"
     if "gamma" in result:
-        value, steps = result["gamma"]["gamma"], result["gamma"]["steps"]
-        shown = "not finite" if value is None else f"{value:.4f}"
-        rows["gamma"] = f"{shown} (thesis eq. 3.1, {steps} steps)"
+        found = result["gamma"]
+        shown = "not finite" if found["gamma"] is None else f"{found['gamma']:.4f}"
+        some = (
+            f", {found['clients']} drawn of {of:,} clients"
+            if (of := found["of_clients"]) > found["clients"]
+            else ""
+        )
+        rows["gamma"] = f"{shown} (thesis eq. 3.1, {found['steps']} steps{some})"
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)

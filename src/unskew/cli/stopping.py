@@ -11,6 +11,13 @@ from types import FrameType
 POLITE = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
+class Interrupted(SystemExit):
+    """The command was interrupted, and has said what that means."""
+
+    def __init__(self) -> None:
+        super().__init__(130)
+
+
 @contextlib.contextmanager
 def stopped_as_by_ctrl_c() -> Iterator[None]:
     """SIGTERM and SIGHUP raise KeyboardInterrupt, once: one that comes while a run is being saved is late.

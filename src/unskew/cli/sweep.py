@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import shlex
+import time
+from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unskew.cli import app
 from unskew.cli.options import Json
-from unskew.cli.settings import effective, with_settings
+from unskew.cli.settings import effective, with_settings, written
+from unskew.cli.stopping import Interrupted
 from unskew.progress import tell_columns
+from unskew.spec import setting_flags
+
+if TYPE_CHECKING:
+    from unskew.sweep import Cell
 
 
 @app.command()
@@ -26,31 +33,82 @@ def sweep(
         Path | None,
         typer.Option("--out", "-o", metavar="FOLDER", help="Where the runs go; default: runs/<file>."),
     ] = None,
-    processes: Annotated[int, typer.Option("--processes", "-j", help="Runs at a time.")] = 2,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and stop.")] = False,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", "-j", help="Runs at a time; default: 2, at most one a core.", show_default=False
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check every cell as a run would, list them and stop.")
+    ] = False,
     as_json: Json = False,
     **settings: Any,
 ) -> int:
     """Run a grid: what is done is skipped, what was stopped goes on, a failed cell does not stop the rest."""
+    folder = out or Path("runs") / experiment.stem
+    teller = Teller(not as_json)
+    try:
+        return _swept(experiment, folder, processes, settings, teller, dry_run, as_json)
+    except KeyboardInterrupt:
+        given = ["--out", str(folder), *(["-j", str(processes)] if processes else [])]
+        again = shlex.join(["unskew", "sweep", str(experiment), *given, *setting_flags(written(settings))])
+        typer.echo(
+            "interrupted" if dry_run else f"interrupted: {teller.so_far()}; go on by `{again}`", err=True
+        )
+        raise Interrupted from None
+
+
+def _swept(
+    experiment: Path,
+    folder: Path,
+    processes: int | None,
+    settings: dict[str, Any],
+    teller: Teller,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    from unskew.sweep import allowed, planned, rehearse
+    from unskew.sweep import sweep as start
+
+    spec, grid = effective(experiment, settings)
+    # a flag overrules a swept setting too
+    grid = {name: values for name, values in grid.items() if settings.get(name) in (None, [])}
+    fixed: Any = {k: v for k, v in spec.as_dict().items() if k not in grid}
+    teller.at_a_time = allowed(processes)
+    if dry_run:
+        cells = planned(fixed, grid, folder)
+        rehearse(cells)
+        return _listed(cells, folder, as_json)
+    with teller:
+        done = start(grid, folder, processes=teller.at_a_time, tell=teller, **fixed)
+    return _shown(done, folder, as_json)
+
+
+def _listed(cells: list[Cell], folder: Path, as_json: bool) -> int:
+    """What a sweep would do; the exit code is the sweep's."""
+    failed = {cell.name: cell.error.removeprefix("error: ") for cell in cells if cell.status == "failed"}
+    if as_json:
+        states = {cell.name: cell.status for cell in cells}
+        told = {"cells": list(states), "folder": str(folder), "status": states, "errors": failed}
+        typer.echo(json.dumps(told))
+    else:
+        for cell in cells:
+            rest = f", goes on after round {cell.played}" if cell.played and cell.status == "waiting" else ""
+            typer.echo(cell.name + (", done" if cell.status == "done" else rest))
+        for name, problem in failed.items():
+            typer.echo(f"error: cell {name}: {problem}", err=True)
+    return 1 if failed else 0
+
+
+def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
+    """What came out, in a table or as one JSON object."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from unskew.sweep import cells, table
-    from unskew.sweep import sweep as start
+    from unskew.sweep import table
 
-    spec, grid = effective(experiment, settings)
-    swept = {
-        name for name in grid if settings.get(name) in (None, [])
-    }  # a flag overrules a swept setting too
-    grid = {name: values for name, values in grid.items() if name in swept}
-    fixed = {k: v for k, v in spec.as_dict().items() if k not in grid}
-    folder = out or Path("runs") / experiment.stem
-    if dry_run:
-        planned = [cell.name for cell in cells(fixed, grid, folder)]
-        typer.echo(json.dumps({"cells": planned, "folder": str(folder)}) if as_json else "\n".join(planned))
-        return 0
-    done = start(grid, folder, processes=processes, tell=Teller(not as_json), **fixed)
     rows = table(done)
     if as_json:
         typer.echo(json.dumps({"cells": rows, "folder": str(folder)}))
@@ -83,15 +141,58 @@ def tables_of(done: list[Any]) -> list[dict[str, Any]]:
 
 
 class Teller:
-    """Says on stderr how far the sweep is, when that changes."""
+    """How far a sweep is, with the time left: a bar over all rounds of all cells, or a line when that has changed."""
 
     def __init__(self, speaks: bool):
-        self.speaks, self.last = speaks, ""
+        from unskew.progress import drawn, is_terminal
 
-    def __call__(self, todo: list[Any]) -> None:
-        states = [cell.status for cell in todo]
-        line = f"{states.count('done')} of {len(todo)} done, {states.count('running')} running"
-        line += f", {states.count('failed')} failed" if "failed" in states else ""
-        if self.speaks and line != self.last:
-            typer.echo(line, err=True)
-            self.last = line
+        self.at_a_time, self.last, self.said_at = 1, "", 0.0
+        self.cells: list[Cell] = []
+        self.speaks, self.bar = speaks, drawn(left=False) if speaks and is_terminal() else None
+
+    def __enter__(self) -> Teller:
+        if self.bar is not None:
+            self.task = self.bar.add_task("runs", total=None, said="")
+            self.bar.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def __call__(self, cells: list[Cell]) -> None:
+        from unskew.progress import duration
+        from unskew.sweep import seconds_left
+
+        self.cells = cells
+        if not self.speaks:
+            return
+        states = self.counted()
+        line = f"{states['done']} of {len(cells)} done"
+        line += "".join(f", {states[name]} {name}" for name in ("running", "failed") if states[name])
+        left = seconds_left(cells, self.at_a_time)
+        if self.bar is not None:
+            lasting = [cell for cell in cells if cell.status != "failed"]
+            played, rounds = sum(c.played for c in lasting), sum(c.spec.rounds for c in lasting)
+            about = "" if left is None else f", about {duration(left)} left"
+            self.bar.update(self.task, completed=played, total=rounds, said=f"rounds, {line}{about}")
+        elif line != self.last or time.monotonic() - self.said_at >= 60:
+            self.last, self.said_at = line, time.monotonic()
+            about = "" if left is None or not states["running"] else f", about {duration(left)} left"
+            typer.echo(line + about, err=True)
+
+    def counted(self) -> Counter[str]:
+        return Counter(cell.status for cell in self.cells)
+
+    def so_far(self) -> str:
+        """What was done, in words."""
+        if not self.cells:
+            return "no run had begun"
+        states = self.counted()
+        begun = sum(cell.begun for cell in self.cells if cell.status == "stopped")
+        waiting = states["waiting"] + states["stopped"] - begun
+        words = [f"{states['done']} of {len(self.cells)} runs are done"]
+        words += [f"{begun} stopped and saved"] if begun else []
+        words += [f"{states['failed']} failed"] if states["failed"] else []
+        words += [f"{waiting} not begun"] if waiting else []
+        return ", ".join(words)

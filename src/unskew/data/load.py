@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,19 @@ from unskew.data.sources import SOURCES
 from unskew.errors import InputError
 from unskew.expression import Call, build, parse_one, path_and_options
 from unskew.renamed import accepts_old_names
+
+_held: ContextVar[dict[str, Dataset] | None] = ContextVar("_held", default=None)
+
+
+@contextmanager
+def read_once() -> Iterator[None]:
+    """Within, a data set is read once, however often it is loaded with the same words: many checks on the same data."""
+    before = _held.set({})
+    try:
+        yield
+    finally:
+        _held.reset(before)
+
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 
@@ -27,6 +43,18 @@ def load(
     ``data_folder`` is where published files lie; without it the variable UNSKEW_DATA_FOLDER, and without that the
     user's cache.
     """
+    held = _held.get()
+    if held is None:
+        return _load(name, data_folder, options)
+    words = repr((os.fspath(name), data_folder, sorted(options.items())))
+    if words not in held:
+        held[words] = _load(name, data_folder, options)
+    return held[words]
+
+
+def _load(
+    name: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None, options: dict[str, Any]
+) -> Dataset:
     path, inner = (name, "") if isinstance(name, os.PathLike) else path_and_options(name)
     if not _is_path(path):
         call = parse_one(str(name), "data set")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from unskew.cores import cores
 from unskew.engines.engine import Engine
-from unskew.engines.fast import FastCPU, cores
+from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
 from unskew.engines.loop import Loop
 from unskew.errors import InputError

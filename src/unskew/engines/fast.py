@@ -7,7 +7,6 @@ since one large product is faster than many small ones. What was picked is in ``
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from unskew.client import Errand, Return, Task
+from unskew.cores import cores
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Ground, Job
@@ -30,11 +30,6 @@ from unskew.types import Ids, Leg, Tree, Update
 
 DENSE_BLOCK = 5
 """Dense clients stacked in one worker: more fall out of its cache (measured: 5 to 10 are best)."""
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class FastCPU:

@@ -217,12 +217,12 @@ def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any], server
             return
 
 
-def die_with(server: int) -> None:
+def die_with(server: int, by: signal.Signals = signal.SIGKILL) -> None:
     """End this process when the server's does, however that ends: a fork holds its pipes and its lock open."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             set_parent_death_signal = 1
-            ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL)
+            ctypes.CDLL(None).prctl(set_parent_death_signal, by)
     if os.getppid() != server:
         os._exit(1)
 

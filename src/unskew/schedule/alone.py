@@ -30,6 +30,10 @@ class Alone(Schedule):
     paper: ClassVar[str] = "local training, the usual lower bound"
     exchanges: ClassVar[bool] = False
 
+    @property
+    def last_differs(self) -> bool:
+        return False
+
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         cohort = play.select()
         together = max(8, AT_ONCE // max(1, nbytes(params)))
