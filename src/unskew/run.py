@@ -284,7 +284,7 @@ def resume(
         if over:  # nothing is written where nothing is left to do
             setup, state = prepared(spec)
             whole = state.round >= spec.rounds and setup.is_partition(place / "partition.npz")
-            if whole and spec.target == began.target:
+            if whole and (spec.target, spec.method_label) == (began.target, began.method_label):
                 return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
         with folder.locked(), folder.told():
             folder.check_kinds()

@@ -81,3 +81,4 @@ class Renewed(TypedDict, total=False):
     partition: str
     target: tuple[float, ...] | list[float]
     keep: tuple[int, ...] | list[int]
+    method_label: str | None

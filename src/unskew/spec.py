@@ -236,7 +236,7 @@ def anchored(text: Any) -> Any:
 MOVED = ("dataset", "partition")
 """Files that may lie elsewhere when a run is resumed: what is in them is compared with what it began with."""
 
-FREE = ("rounds", "workers", "device", "checkpoint", "data_folder", *MOVED, "target", "keep")
+FREE = ("rounds", "workers", "device", "checkpoint", "data_folder", *MOVED, "target", "keep", "method_label")
 """Settings that a resume may be given anew (``unskew.changes``)."""
 
 PRECISIONS = {"float32": "fp32", "float64": "fp64"}

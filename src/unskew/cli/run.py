@@ -36,7 +36,7 @@ def run(
     experiment: Experiment = None,
     out: Out = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the effective settings and stop.")
+        bool, typer.Option("--dry-run", help="Check everything a run would, print the effective settings and stop.")
     ] = False,
     as_json: Json = False,
     **settings: Any,
@@ -44,9 +44,13 @@ def run(
     """Train a method on a partition of a data set, with a log that can be resumed."""
     spec, sweep = effective(experiment, settings)
     if dry_run:
-        from unskew.setup import check_words
+        from unskew.run import check_folder, single_threaded
+        from unskew.setup import check_words, prepare
 
         check_words(spec)
+        check_folder(out or default_folder(spec))
+        with single_threaded():
+            prepare(spec)
         typer.echo(json.dumps(spec.as_dict()) if as_json else everything(spec), nl=as_json)
         return
     if sweep:
@@ -70,6 +74,7 @@ RENEWED = {
     "partition": "Where its saved partition lies now.",
     "target": "Accuracies whose first round is reported.",
     "keep": "Rounds to come whose model stays in the folder.",
+    "method_label": "What reports call its method.",
 }
 """What a resume may change, in its own words."""
 
