@@ -36,7 +36,10 @@ def run(
     experiment: Experiment = None,
     out: Out = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything a run would, print the effective settings and stop.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check everything a run would, print the effective settings and stop."
+        ),
     ] = False,
     as_json: Json = False,
     **settings: Any,
