@@ -120,10 +120,20 @@ def loss(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> Tens
     logits = out.logits
     for part in parts:
         logits = part.logits(logits, scene.seen_by(part, net, params, batch, out))
-    total = task_loss(logits, out.target, batch)
+    total = task_loss(logits, out.target, batch, _class_weights(task, net, params, batch, scene, out))
     for part in parts:
         total = total + part.penalty(scene.seen_by(part, net, params, batch, out))
     return total
+
+
+def _class_weights(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene, out: Out) -> Tensor | None:
+    """What each class counts in the task's loss; None where no part says so."""
+    weights = None
+    for part in task.objectives:
+        found = part.class_weights(scene.seen_by(part, net, params, batch, out))
+        if found is not None:
+            weights = found if weights is None else weights * found
+    return weights
 
 
 def corrected(task: Task, net: Net, grads: Tree, params: Tree, batch: Batch, scene: Scene) -> Tree:

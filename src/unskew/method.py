@@ -147,10 +147,7 @@ def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
             needs = "needs the global model"
         if part.discloses or part.probes:
             needs = f"sends {part.discloses[0]}" if part.discloses else "needs the global model"
-        if isinstance(part, Objective) and any(
-            getattr(type(part), verb) is not getattr(Objective, verb)
-            for verb in ("begin", "hand_out", "renew")
-        ):
+        if isinstance(part, Objective) and part.exchanges:
             needs = needs or "exchanges more than a model"
         if needs and part != FedAvg():
             raise InputError(f"{alone} exchanges nothing, and {part.name} {needs}; leave {part.name} out")

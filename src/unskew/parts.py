@@ -327,15 +327,21 @@ class After:
 class Objective(Part):
     """Changes what a client minimises. Every method here is optional.
 
-    ``inputs``, ``logits`` and ``correct`` chain in the order written; penalties add; at most one part of a
-    method may replace ``forward``. ``report`` runs on closing legs; a client's memory is committed only when
-    its upload lands. ``hand_out``, ``absorb``, ``settle`` and ``renew`` are the server's half, in this order.
+    ``inputs``, ``logits`` and ``correct`` chain in the order written; class weights multiply, penalties add; at most
+    one part of a method may replace ``forward``. ``report`` runs on closing legs; a client's memory is committed only
+    when its upload lands. ``hand_out``, ``absorb``, ``settle`` and ``renew`` are the server's half, in this order.
     """
 
     slot: ClassVar[str] = "objective"
     wants_features: ClassVar[bool] = False
     needs_global: ClassVar[bool] = True  # whether clients need the model the round began with, beside theirs
     asks_global: ClassVar[bool] = False  # whether they ask it for answers: net.judge(step.anchor, x)
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether clients and server exchange anything for it beside models: read off its verbs unless it says."""
+        verbs = ("begin", "hand_out", "renew")
+        return any(getattr(type(self), verb) is not getattr(Objective, verb) for verb in verbs)
 
     @property
     def others_labels(self) -> bool:
@@ -382,6 +388,10 @@ class Objective(Part):
     def logits(self, logits: Tensor, step: Step) -> Tensor:
         """The logits that the loss is taken of."""
         return logits
+
+    def class_weights(self, step: Step) -> Tensor | None:
+        """[classes] what each class counts in the task's loss; factors of several parts multiply. None: the same."""
+        return None
 
     def penalty(self, step: Step) -> Tensor | float:
         """What is added to the loss of a step."""
@@ -476,6 +486,9 @@ def soft_labels(target: Tensor, like: Tensor) -> Tensor:
     return (target[:, None] == torch.arange(like.shape[1], device=like.device)).to(like.dtype)
 
 
-def task_loss(logits: Tensor, target: Tensor, batch: Batch) -> Tensor:
-    """Cross-entropy, averaged over the samples that count; targets may be soft."""
+def task_loss(logits: Tensor, target: Tensor, batch: Batch, weights: Tensor | None = None) -> Tensor:
+    """Cross-entropy, averaged over the samples that count; targets may be soft, classes may have weights."""
+    if weights is not None:
+        right = soft_labels(target, logits) * weights
+        return batch.mean(-(right * torch.log_softmax(logits, 1)).sum(1))
     return batch.mean(torch.nn.functional.cross_entropy(logits, target, reduction="none"))

@@ -1,5 +1,6 @@
 """What does a client minimise? One line a part."""
 
+from unskew.objective.balanced import Balanced as Balanced
 from unskew.objective.fedbr import FedBR as FedBR
 from unskew.objective.feddecorr import FedDecorr as FedDecorr
 from unskew.objective.feddyn import FedDyn as FedDyn
