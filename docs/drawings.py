@@ -360,8 +360,59 @@ def fedmix() -> None:
     d.save("fedmix")
 
 
+def balanced() -> None:
+    """How many samples there are of each class, and what each counts."""
+    d = Drawing(
+        "The balanced loss",
+        "The fewer samples there are of a class, the more each counts; over all samples the mean weight is 1.",
+    )
+    counts, names = [60, 25, 8, 1], ["a", "b", "c", "d"]
+    d.text(170, 30, "samples of each class", size=13)
+    d.bars(100, 200, counts, 2.4, [BLUE] * 4, names)
+    for i, n in enumerate(counts):
+        d.text(112 + 34 * i, 194 - 2.4 * n, str(n), GREY, 11)
+    d.text(480, 30, "what all of a class count: n_c w_c", size=13)
+    d.bars(410, 200, [23.5] * 4, 2.4, [ORANGE] * 4, names)
+    for i, n in enumerate(counts):
+        d.text(422 + 34 * i, 194 - 2.4 * 23.5, f"×{23.5 / n:.2g}", GREY, 11)
+    d.box(548, 199, 24, 1, "#ffffff", GREY)
+    d.text(560, 215, "e", GREY, 11)
+    d.text(584, 196, "not there: weight 0", GREY, at="start")
+    d.arrow(270, 130, 380, 130, GREY)
+    d.text(325, 120, "w = n / (m n_c)", ORANGE)
+    d.save("balanced")
+
+
+def local_only() -> None:
+    """Three clients that train for themselves, and the one test set that judges all of their models."""
+    d = Drawing(
+        "Every client on its own",
+        "Each client trains a model of its own in every round in which it has a turn. Nothing is sent. All models are "
+        "judged on the same test set.",
+    )
+    for i, who in enumerate(("north", "south", "east")):
+        y = 62 + 62 * i
+        d.text(70, y + 5, who, BLUE, 13)
+        for turn in range(3):
+            x = 130 + 110 * turn
+            d.box(x, y - 16, 44, 32, PALE, BLUE)
+            d.text(x + 22, y + 5, f"w_{i + 1}", INK, 13)
+            if turn < 2:
+                d.arrow(x + 48, y, x + 106, y, BLUE)
+        d.arrow(400, y, 520, 124, GREY, 1.4)
+    d.text(207, 30, "own batches", BLUE, 11)
+    d.text(317, 30, "own batches", BLUE, 11)
+    d.box(524, 96, 92, 56, "#ffffff", ORANGE)
+    d.text(570, 120, "the global", ORANGE, 12)
+    d.text(570, 137, "test set", ORANGE, 12)
+    d.text(632, 118, "mean and spread", INK, 12, "start")
+    d.text(632, 136, "over clients", INK, 12, "start")
+    d.text(250, 232, "no byte is sent; as many turns as in the federated run", GREY, 11)
+    d.save("local_only")
+
+
 DRAWN: dict[str, Callable[[], None]] = {
-    f.__name__: f for f in (moon, feddecorr, fedlc, fedrs, fedntd, fedbr, flea, fedmix)
+    f.__name__: f for f in (moon, feddecorr, fedlc, fedrs, fedntd, fedbr, flea, fedmix, balanced, local_only)
 }
 
 if __name__ == "__main__":

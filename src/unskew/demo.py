@@ -67,8 +67,11 @@ def diagnosis() -> Diagnosis:
         data, SETTINGS["partition"], SETTINGS["clients"], seed=SEEDS[0], fraction=SETTINGS["fraction"]
     )
     held = f"{part.clients} clients · {int(part.sizes.sum()):,} training samples"
+    plan = {name: SETTINGS[name] for name in ("cohort", "rounds", "epochs", "batch")}
     about = f"{data.name} · {SETTINGS['partition']} · seed {SEEDS[0]} · {held}"
-    return diagnose(part.counts, dataset=data.name, about=about, labels=data.labels, record=part.record)
+    return diagnose(
+        part.counts, dataset=data.name, about=about, labels=data.labels, record=part.record, **plan
+    )
 
 
 def train(

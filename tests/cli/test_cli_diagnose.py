@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unskew.cli import main
+from typer.testing import CliRunner
+
+from unskew.cli import app, main
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +143,20 @@ def test_measuring_needs_neither_torch_nor_a_drawing_library() -> None:
         "sys.exit(bool({'torch', 'altair', 'vl_convert'} & sys.modules.keys()))"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_readmes_diagnosis_agrees_with_the_demo() -> None:
+    """As planned there: SEM is to be tried, two phases of five are not, and nobody has what FedAug would augment."""
+    from unskew.demo import diagnosis
+
+    advised = {advice.part: advice for advice in diagnosis().advice}
+    assert advised["sem"].fit == "try"
+    assert advised["phase_shift"].fit == advised["fedaug"].fit == "no"
+    assert "a cohort has 10" in advised["phase_shift"].why
+
+
+def test_the_plan_of_a_diagnosis_is_checked_as_a_run_checks_it() -> None:
+    """The same sentence for a batch of nothing or two budgets."""
+    shown = CliRunner().invoke(app, ["diagnose", "digits", "--epochs", "2", "--steps", "3"])
+    assert shown.exit_code == 2
+    assert "epochs and steps both set the local budget; keep one" in shown.output

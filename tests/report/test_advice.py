@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import fields
+from typing import Any
+
 import numpy as np
 import pytest
 
+from unskew.catalogue import disclosures
+from unskew.conditions import CONDITIONS, Planned
+from unskew.errors import InputError
+from unskew.method import Method
 from unskew.metrics import skew
+from unskew.parts import Local
+from unskew.plan import plan
 from unskew.report import advice as advising
 from unskew.report.advice import REMEDIES, Advice, advise
 from unskew.report.situation import Situation
+from unskew.tiny import tiny
 
 
-def advice_for(counts: np.ndarray) -> dict[str, Advice]:
-    return {advice.part: advice for advice in advise(Situation.of(counts, skew(counts)))}
+def advice_for(counts: np.ndarray, **plan: Any) -> dict[str, Advice]:
+    """The advice for 50 rounds of 40 clients and 5 epochs of batches of 10, unless ``plan`` says otherwise."""
+    usual = {"cohort": 40, "rounds": 50, "epochs": 5, "batch": 10}
+    return {advice.part: advice for advice in advise(Situation.of(counts, skew(counts), **(usual | plan)))}
 
 
 def even(clients: int, each: int, classes: int = 10) -> np.ndarray:
@@ -94,21 +107,113 @@ def test_every_remedy_says_what_it_needs_discloses_and_has_shown() -> None:
     """No blank entry, and the evidence names a paper."""
     for remedy in REMEDIES:
         assert remedy.needs
-        assert remedy.discloses
         assert remedy.evidence.split(",")[0] in {"SEM", "FLea", "thesis", "Seol & Kim", "DACA"}
 
 
-def test_availability_is_read_from_one_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_availability_is_read_from_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """What this version can train with is marked; the rest is named all the same."""
-    monkeypatch.setattr(advising, "AVAILABLE", frozenset({"sem"}))
+    monkeypatch.setattr(advising, "disclosures", lambda: {"sem": ()})
     advised = advice_for(one_class_each(50, 20))
     assert advised["sem"].available
     assert not advised["flea"].available
 
 
-def test_available_is_what_a_method_can_be_made_of() -> None:
-    """It is told by the names of files, so that a diagnosis need not load torch, and agrees with the parts."""
+def test_the_catalogue_says_what_the_parts_say() -> None:
+    """It reads files, so that a diagnosis need not load torch, and agrees with the classes in them."""
     from unskew.method import PARTS
 
-    remedies = {remedy.part for remedy in advising.REMEDIES}
-    assert remedies & advising.AVAILABLE == remedies & PARTS.keys()
+    assert dict(disclosures()) == {name: part.discloses for name, part in PARTS.items()}
+
+
+def test_what_is_disclosed_is_what_the_part_declares() -> None:
+    """In the part's own words; nothing is said in others."""
+    advised = advice_for(one_class_each(50, 20))
+    assert advised["sem"].discloses == "its half-trained model to another client"
+    assert advised["daca"].discloses == "label counts, raw samples to peers"
+    assert advised["phase_shift"].discloses == "nothing beyond a model update"
+
+
+# --- the parts' own checks, with what is planned
+
+
+def test_flea_is_not_advised_where_nobody_could_share() -> None:
+    """A tenth of two samples is none."""
+    advised = advice_for(one_class_each(50, 2))["flea"]
+    assert (advised.fit, advised.why) == (
+        "no",
+        "50 of 50 clients hold fewer than 10 samples and share nothing by flea(share=0.1); nothing is shared at all: "
+        "write a larger share",
+    )
+    half = np.vstack([one_class_each(10, 2), one_class_each(30, 40)])
+    assert advice_for(half)["flea"].fit == "perhaps"
+
+
+def test_sem_is_not_advised_where_a_visit_is_one_step() -> None:
+    """Twenty samples are one batch of 32: half of one step is none. Two epochs, or batches of ten, are two steps."""
+    counts = one_class_each(50, 20)
+    advised = advice_for(counts, epochs=None, batch=32)["sem"]
+    assert advised.fit == "no"
+    assert advised.why == (
+        "50 of 50 clients take fewer than 2 steps a visit, so the models they begin are trained at one client only; "
+        "plan --epochs 2 or --batch 10"
+    )
+    for settings in ({"epochs": 2, "batch": 32}, {"epochs": 1, "batch": 10}, {"epochs": None, "steps": 2}):
+        assert advice_for(counts, **settings)["sem"].fit == "try"
+    assert advice_for(counts, cohort=1)["sem"].fit == "no"
+
+
+def test_the_steps_of_a_visit_are_those_of_a_run() -> None:
+    """The plan that a diagnosis counts with is the one that clients train by."""
+    sizes = np.array([0, 1, 9, 10, 11, 64, 65])
+    for epochs, steps, batch in ((None, None, 32), (2.5, None, 10), (0.3, None, 4), (None, 3, 8)):
+        counted = Planned(sizes, 2, epochs=epochs, steps=steps, batch=batch).visit_steps()
+        local = Local(epochs=epochs or (None if steps else 1.0), steps=steps, batch=batch)
+        assert counted.tolist() == [plan(n, n, local, seed=0, t=0, client=0).steps for n in sizes.tolist()]
+
+
+def test_phases_count_the_clients_of_a_cohort() -> None:
+    """Ten of a hundred clients a round make two phases of five; the advice says how many to plan."""
+    advised = advice_for(skewed_but_complete(100), cohort=10)["phase_shift"]
+    assert (advised.fit, advised.why) == (
+        "no",
+        "two phases need at least 10 active clients each, and a cohort has 10; plan --cohort 20 of the 100 clients",
+    )
+    assert advice_for(skewed_but_complete(100), cohort=20)["phase_shift"].fit == "try"
+
+
+def test_daca_is_not_advised_beyond_the_pairs_it_can_look_at() -> None:
+    """A hundred thousand clients have five billion pairs."""
+    counts = np.vstack([one_class_each(99_900, 10), even(100, 1)])
+    advised = advice_for(counts)["daca"]
+    assert (advised.fit, advised.why) == (
+        "no",
+        "daca looks at every pair of clients, and 100000 of them have too many; take at most 20000",
+    )
+
+
+def test_scaffold_needs_clients_that_come_back() -> None:
+    """50 rounds of 10 of 1000 clients are half a visit each."""
+    advised = advice_for(one_class_each(1000, 100), cohort=10)["scaffold"]
+    assert advised.fit == "no"
+    assert "a client takes part 0.5 times in 50 rounds of 10 of 1,000 clients" in advised.why
+
+
+@pytest.mark.parametrize("part", ["phase_shift(4)", "sem(via=others)", "daca", "fedaug(1.2)", "flea(dense1)"])
+@pytest.mark.parametrize("sizes", [[2] * 3, [2] * 30, [40] * 12], ids=["tiny", "few samples", "enough"])
+def test_a_diagnosis_and_a_run_ask_the_same_question(part: str, sizes: list[int]) -> None:
+    """What the part's check refuses or warns of is what the condition of its name says, word for word."""
+    made = next(p for p in Method.parse(part).parts if p.name == part.partition("(")[0])
+    held = tiny(sizes=sizes, classes=2)
+    values = {f.name: getattr(made, f.name) for f in fields(made)}
+    asks = CONDITIONS[made.name][0]
+    known = {k: v for k, v in values.items() if k in asks.__code__.co_varnames[: asks.__code__.co_argcount]}
+    problem = asks(Planned(held.sizes, 2, cohort=4), **known)
+    said = ""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            made.check(held, 4)
+        except InputError as refusal:
+            said = str(refusal)
+    assert (said or "".join(str(w.message) for w in heard)) == (problem.sentence if problem else "")
+    assert bool(said) == bool(problem and problem.refused)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -54,9 +55,30 @@ def diagnose(
     fit: options.Fit = None,
     data_folder: options.DataFolder = None,
     scarce: options.Scarce = 50,
+    cohort: Annotated[
+        float,
+        typer.Option("--cohort", metavar="N", help="For the advice: clients a round, or a share below 1."),
+    ] = 10,
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", min=1, help="For the advice: how many rounds.")
+    ] = 50,
+    epochs: Annotated[
+        float | None, typer.Option("--epochs", metavar="E", help="For the advice: epochs a visit; default 1.")
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", metavar="N", min=1, help="For the advice: steps a visit instead.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", metavar="B", min=1, help="For the advice: samples a step.")
+    ] = 32,
     as_json: options.Json = False,
 ) -> None:
     """How skewed and how scarce federated data is, what to try, and what that would disclose."""
+    from unskew.spec import Spec
+
+    planned = Spec(
+        cohort=cohort, rounds=rounds, epochs=epochs, steps=steps, batch=batch
+    )  # which refuses what it would
     if expression and by:
         raise InputError("--partition and --by both say who holds what; keep one")
     report = options.checked_report(out)
@@ -71,7 +93,12 @@ def diagnose(
         if dataset.table is not None and column is not None and column not in dataset.table.clients:
             dataset = options.loaded(data, data_folder, label, column, columns)  # it is no feature then
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
-    _tell(dataset, part, scarce, report, as_json, said)
+    count = max(1, round(cohort * part.clients)) if planned.cohort < 1 else int(planned.cohort)
+    plan = {
+        "cohort": count,
+        **{name: getattr(planned, name) for name in ("rounds", "epochs", "steps", "batch")},
+    }
+    _tell(dataset, part, scarce, report, as_json, said, plan)
 
 
 def _chosen(
@@ -92,7 +119,13 @@ def _chosen(
 
 
 def _tell(
-    dataset: Dataset, part: Partition, scarce: int, report: str | None, as_json: bool, said: str
+    dataset: Dataset,
+    part: Partition,
+    scarce: int,
+    report: str | None,
+    as_json: bool,
+    said: str,
+    plan: Mapping[str, Any],
 ) -> None:
     from unskew.report.diagnosis import diagnose as measure
     from unskew.report.terminal import show
@@ -104,6 +137,8 @@ def _tell(
         labels=dataset.labels,
         record=part.record,
         scarce=scarce,
+        names=part.names,
+        **plan,
     )
     if report is not None:
         from unskew.report.diagnosis_page import save_diagnosis

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unskew.conditions import enforce, planned, silent
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
-from unskew.notices import warn
 
 SERVER = -1
 """Stands for the server among senders and receivers."""
@@ -100,13 +100,7 @@ def told(federation: Federation, part: str) -> Mapping[str, Any]:
 
 def warn_of_silent(federation: Federation, least: int, how: str, instead: str) -> None:
     """Say how many clients hold too few samples to give any by ``how``, and what to write where all of them do."""
-    silent = int((federation.sizes < least).sum())
-    if silent:
-        warn(
-            f"{silent} of {federation.clients} clients hold fewer than {least} samples and share nothing by {how}"
-            + (f"; nothing is shared at all: {instead}" if silent == federation.clients else ""),
-            stacklevel=3,
-        )
+    enforce(silent(planned(federation), least, how, instead))
 
 
 def _named(who: int) -> int | str:

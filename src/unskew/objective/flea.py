@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew import conditions
 from unskew.buffer import (
     Store,
     batch_of,
@@ -21,11 +22,11 @@ from unskew.buffer import (
     roomy,
     stored,
 )
+from unskew.conditions import enforce, planned
 from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
 from unskew.errors import InputError
 from unskew.net import Net
-from unskew.notices import warn
 from unskew.parts import After, Depends, Objective, Out, Step, soft_labels, task_loss
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
@@ -106,17 +107,7 @@ class FLea(Objective):
         return f'features("{self.layer}"{form})' if self.share else ""
 
     def check(self, federation: Federation, cohort: int) -> None:
-        silent = int((self.shared_by(federation.sizes) == 0).sum())
-        if self.share and silent:
-            least = int(np.ceil(1 / self.share - 1e-9))
-            warn(
-                f"{silent} of {federation.clients} clients hold fewer than {least} samples and share nothing by "
-                f"flea(share={self.share:g})"
-                + (
-                    "; nothing is shared at all: write a larger share" if silent == federation.clients else ""
-                ),
-                stacklevel=2,
-            )
+        enforce(conditions.flea(planned(federation, cohort), self.share))
 
     def shared_by(self, sizes: Any) -> Ids:
         """How many features clients of these sizes share."""

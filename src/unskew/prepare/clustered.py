@@ -12,13 +12,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from unskew import conditions
+from unskew.conditions import enforce, planned
 from unskew.costs import NUMBER_BYTES
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
 from unskew.data.sharing import Sharing, Transfer, grown, told
 from unskew.errors import InputError
-from unskew.metrics.skew import PAIRWISE_LIMIT
 from unskew.network import Wireless, multicast_delay
 from unskew.notices import warn
 from unskew.parts import Prepare
@@ -170,11 +171,7 @@ class Clustered(Prepare):
         return "samples"
 
     def check(self, federation: Federation, cohort: int) -> None:
-        if federation.clients > PAIRWISE_LIMIT:
-            raise InputError(
-                f"{self.name} looks at every pair of clients, and {federation.clients} of them have too many; take at "
-                f"most {PAIRWISE_LIMIT}"
-            )
+        enforce(conditions.clustered(planned(federation, cohort), self.name))
 
     def plan(self, federation: Federation, seed: int) -> Clusters:
         """The clusters, before anything is sent. Links are the run's network's, else those of ``wireless``."""

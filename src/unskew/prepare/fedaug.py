@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from unskew import conditions
 from unskew.augment import altered
+from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -49,12 +51,7 @@ class FedAug(Prepare):
             raise InputError(f"target of fedaug is an EMD, at least 0 and below 2, not {self.target}")
 
     def check(self, federation: Federation, cohort: int) -> None:
-        classes = federation.dataset.classes
-        if self.target > 2 - 2 / classes + 1e-12:
-            raise InputError(
-                f"target of fedaug must lie between 0 and 2 - 2/{classes} = {2 - 2 / classes:.4g}, the largest EMD of "
-                f"{classes} classes, not {self.target}"
-            )
+        enforce(conditions.fedaug(planned(federation, cohort), self.target))
 
     def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
         return self._augmented(federation, seed, "once") if self.redraw == "once" else federation

@@ -1,16 +1,18 @@
 """What to try against skew and scarcity: one entry a remedy, with what it needs, discloses and has shown.
 
-A remedy's ``judge`` looks at a ``Situation`` and says ``try``, ``perhaps`` or ``no``, and why. To advise a
-new part, add an entry to ``REMEDIES``; nothing else knows their names.
+A remedy's ``judge`` looks at a ``Situation`` and says ``try``, ``perhaps`` or ``no``, and why; then the part's own
+check (``unskew.conditions``) is asked with the cohort and the rounds that are planned. What a part discloses is what
+it declares (``unskew.catalogue``). To advise a new part, add an entry to ``REMEDIES``; nothing else knows their names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
+from unskew.catalogue import disclosures
+from unskew.conditions import problem_of
 from unskew.report.situation import (
     FALLS_FAR,
     FALLS_ON_FASHION,
@@ -22,12 +24,6 @@ from unskew.report.situation import (
 Fit = Literal["try", "perhaps", "no"]
 Judgement = tuple[Fit, str]
 
-AVAILABLE = frozenset(file.stem for file in Path(__file__).parents[1].glob("*/*.py"))
-"""What this version can train with, the rest is marked: a part is one file named after it in its slot's folder.
-
-Asking ``unskew.method`` would load torch, which a diagnosis does not need.
-"""
-
 
 @dataclass(frozen=True)
 class Remedy:
@@ -36,9 +32,11 @@ class Remedy:
     part: str
     does: str
     needs: str
-    discloses: str
     evidence: str
     judge: Callable[[Situation], Judgement]
+    asks: Callable[[Situation], Mapping[str, Any]] = (
+        lambda situation: {}
+    )  # values advised instead of the defaults
 
 
 @dataclass(frozen=True)
@@ -61,8 +59,10 @@ class Advice:
 def advise(situation: Situation) -> list[Advice]:
     """Every remedy judged, the fitting ones first."""
     judged = []
+    known = disclosures()
     for remedy in REMEDIES:
-        fit, why = remedy.judge(situation)
+        fit, why = suited(remedy, situation)
+        told = ", ".join(known.get(remedy.part, ()))
         judged.append(
             Advice(
                 remedy.part,
@@ -70,18 +70,29 @@ def advise(situation: Situation) -> list[Advice]:
                 why,
                 remedy.does,
                 remedy.needs,
-                remedy.discloses,
+                told or "nothing beyond a model update",
                 remedy.evidence,
-                remedy.part in AVAILABLE,
+                remedy.part in known,
             )
         )
     order: dict[Fit, int] = {"try": 0, "perhaps": 1, "no": 2}
     return sorted(judged, key=lambda advice: order[advice.fit])
 
 
+def suited(remedy: Remedy, situation: Situation) -> Judgement:
+    """What the data calls for, unless the part's own check has something against it with what is planned."""
+    fit, why = remedy.judge(situation)
+    problem = problem_of(remedy.part, situation.planned, **remedy.asks(situation))
+    if problem is None or fit == "no":
+        return fit, why
+    if problem.refused or problem.share >= 0.5:
+        return "no", problem.sentence
+    return "perhaps" if problem.share >= 0.1 else fit, f"{why}; but {problem.sentence}"
+
+
 def _sem(s: Situation) -> Judgement:
-    if s.clients < 2:
-        return "no", "there is no second client to pair with"
+    if s.planned.cohort < 2:
+        return "no", "there is no second client in a round to pair with"
     if s.sparsity >= 0.2:
         return (
             "try",
@@ -125,13 +136,19 @@ def _fedaug(s: Situation) -> Judgement:
 
 
 def _phase_shift(s: Situation) -> Judgement:
-    if s.clients < 20:
-        return "no", f"two phases need at least 10 active clients each, and there are {s.clients}"
-    phases = 4 if s.clients >= 40 else 2
+    active = s.planned.cohort
+    if active < 20:
+        more = f"; plan --cohort 20 of the {s.clients} clients" if s.clients >= 20 else ""
+        return "no", f"two phases need at least 10 active clients each, and a cohort has {active}{more}"
+    phases = _phases(s)["n"]
     saved = f"phase_shift({phases}) sends {1 - (phases + 1) / (2 * phases):.1%} less"
     if s.skewed:
         return "try", f"{saved} while drift is corrected every round"
     return "perhaps", f"{saved}; at this skew that is its only gain"
+
+
+def _phases(s: Situation) -> dict[str, int]:
+    return {"n": 4 if s.planned.cohort >= 40 else 2}
 
 
 def _kld(s: Situation) -> Judgement:
@@ -168,6 +185,11 @@ def _daca(s: Situation) -> Judgement:
 
 
 def _scaffold(s: Situation) -> Judgement:
+    if s.planned.visits < 2:
+        return "no", (
+            f"it remembers from visit to visit, and a client takes part {s.planned.visits:.2g} times in "
+            f"{s.planned.rounds} rounds of {s.planned.cohort} of {s.clients:,} clients"
+        )
     if s.skewed:
         return "perhaps", "corrects the drift of skewed clients, and combines with sem"
     return "no", "there is little drift to correct below EMD 1.0"
@@ -178,7 +200,6 @@ REMEDIES: tuple[Remedy, ...] = (
         "sem",
         "trains each model at two randomly paired clients before it is averaged",
         "clients that can pass a model on, to a peer or through the server",
-        "a half-trained model, to one peer",
         "SEM, table I: FedAvg +3.2% on CIFAR-10 and +11.1% on CIFAR-100 (relative, alpha 0.1); "
         "tables II and III: +2.3% to +3.9% at every scarcity from 0.08 to 0.99",
         _sem,
@@ -187,24 +208,23 @@ REMEDIES: tuple[Remedy, ...] = (
         "flea",
         "mixes local features with features shared by other clients",
         "a model that can be cut after its first layers",
-        "features and labels of 10% of the samples, to all clients of the next round",
-        "FLea, table 1: CIFAR-10 with 100 samples a client and Dir(0.1): 20.5% with FedAvg, 44.4% with FLea",
+        "FLea, table 1: CIFAR-10 with 100 samples a client, their most skewed split: 20.5% with FedAvg, "
+        "44.4% with FLea",
         _flea,
     ),
     Remedy(
         "phase_shift",
         "groups of clients upload in turn while all keep correcting towards the last average",
         "10 active clients a phase, which stay for several rounds",
-        "nothing new",
         "thesis, section 4.7: 4 phases on CIFAR-10 at EMD 1.4 sent 37.5% less at no loss, "
         "where sending less often lost 3%",
         _phase_shift,
+        asks=_phases,
     ),
     Remedy(
         "fedaug",
         "fills up a client's rare classes with augmented samples until its EMD is 0.8",
         "a sample of each class at each client, and augmentations that keep the label",
-        "nothing new",
         "thesis, section 5.4: at EMD 1.4 +10% on CIFAR-10, +2.4% on MNIST, +1.2% on Fashion-MNIST; "
         "no gain below 1.2",
         _fedaug,
@@ -213,25 +233,22 @@ REMEDIES: tuple[Remedy, ...] = (
         "kld",
         "chooses clients, and how much of each class they use, so that a round's labels are even",
         "each client's label counts at the server",
-        "label counts, to the server",
         "Seol & Kim, figure 4: +22.5% over FedAvg where every client holds one class, "
-        "+13% where 9 in 10 do, as good as FedAvg at Dirichlet 0.2",
+        "+13% where 9 in 10 do, as good as FedAvg at their mildest skew",
         _kld,
     ),
     Remedy(
         "oversample",
         "repeats samples of a client's rare classes, less each round",
         "two or more classes at a client",
-        "how many samples it repeats, to the server",
         "Seol & Kim, figure 5: +4% over FedAvg where 9 in 10 clients hold one class, "
-        "not noticeable at Dirichlet 0.2",
+        "not noticeable at their mildest skew",
         _oversample,
     ),
     Remedy(
         "scaffold",
         "corrects each local step by the drift measured in earlier rounds",
         "clients that come back and remember; twice the traffic",
-        "a control variate of the model's size, to the server",
         "SEM, table I: CIFAR-10 64.1% with FedAvg, 67.1% with SCAFFOLD, 67.4% with both (alpha 0.1)",
         _scaffold,
     ),
@@ -239,7 +256,6 @@ REMEDIES: tuple[Remedy, ...] = (
         "daca",
         "clients with even labels share samples with nearby peers before training",
         "peers that trust each other, and a few clients with even labels",
-        "raw samples, to trusted peers",
         "DACA, figure 3: MNIST 96.42% to 98.72%, in 400 rounds instead of 1000, "
         "with 95 of 100 clients of one class",
         _daca,

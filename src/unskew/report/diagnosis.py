@@ -61,6 +61,7 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     advice: tuple[Advice, ...]
     record: Mapping[str, Any]
+    names: tuple[str, ...] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for ``--json``."""
@@ -96,6 +97,10 @@ class Diagnosis:
                 "max": int(high),
             },
             "partition": dict(self.record),
+            "planned": {
+                name: getattr(self.situation.planned, name)
+                for name in ("cohort", "rounds", "epochs", "steps", "batch")
+            },
             "findings": [dict(vars(finding)) for finding in self.findings],
             "advice": [advice.as_dict() for advice in self.advice],
         }
@@ -110,11 +115,17 @@ def diagnose(
     labels: Sequence[str] | None = None,
     record: Mapping[str, Any] | None = None,
     scarce: int = 50,
+    names: Sequence[str] | None = None,
+    **plan: Any,
 ) -> Diagnosis:
-    """Measure a (client x class) matrix of label counts and say what the numbers mean."""
+    """Measure a (client x class) matrix of label counts and say what the numbers mean.
+
+    ``names`` are the clients' own. ``plan`` is what a run would be told, for the advice: cohort, rounds, epochs or
+    steps, batch; what is left out is as in a run that says nothing.
+    """
     counts = np.asarray(counts)
     measured = skew(counts, scarce=scarce)
-    situation = Situation.of(counts, measured)
+    situation = Situation.of(counts, measured, **plan)
     return Diagnosis(
         dataset=dataset,
         about=about or dataset,
@@ -126,7 +137,7 @@ def diagnose(
         headline=_headline(situation),
         findings=(
             _emd(situation),
-            _spread(measured, situation),
+            _spread(measured, natural(record, names)),
             _missing(situation),
             _sparsity(situation),
             _scarcity(situation, scarce),
@@ -136,7 +147,13 @@ def diagnose(
         ),
         advice=tuple(advise(situation)),
         record=record or {},
+        names=tuple(names) if names is not None else None,
     )
+
+
+def natural(record: Mapping[str, Any] | None, names: Sequence[str] | None) -> bool:
+    """Whether clients are what they are, not dealt by a recipe."""
+    return names is not None or str((record or {}).get("partition", "")).startswith("by(")
 
 
 def _headline(s: Situation) -> str:
@@ -190,12 +207,15 @@ def _emd(s: Situation) -> Finding:
     )
 
 
-def _spread(measured: Skew, s: Situation) -> Finding:
+def _spread(measured: Skew, natural: bool) -> Finding:
     low, median, high = np.nanpercentile(measured.emd_per_client, [5, 50, 95]).tolist()
     if high - low < 0.25:
-        meaning = "clients are about equally skewed, as limit_labels and q make them"
+        meaning = "clients are about equally skewed" + (
+            "" if natural else ", as limit_labels and q make them"
+        )
     else:
-        meaning = f"nine in ten clients lie between {low:.2f} and {high:.2f}, as a Dirichlet split makes them"
+        meaning = f"nine in ten clients lie between {low:.2f} and {high:.2f}"
+        meaning += "" if natural else ", as a Dirichlet split makes them"
     return Finding("EMD of the median client", f"{median:.2f}", "0 to 2", meaning, "thesis, figure 3.3")
 
 

@@ -40,6 +40,7 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
             quiet=True,
         ),
         Heading("What to try, and what it would disclose"),
+        Paragraph(f"For {diagnosis.situation.planned.said()}, as the parts' own checks see it.", quiet=True),
         Table(["part", "fit", "why, and the evidence", "needs", "discloses beyond model updates"], advised),
     ]
     if not all(a.available for a in diagnosis.advice):

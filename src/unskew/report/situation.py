@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
+from unskew.conditions import Planned
 from unskew.metrics import Skew
 
 TEN_CLASSES = 1.8
@@ -37,10 +38,11 @@ class Situation:
     single_class: float  # share of clients that hold one class
     all_classes: float  # share of clients that hold every class
     least_emd: float  # of the client nearest to the whole
+    planned: Planned  # what a run would do with it
 
     @classmethod
-    def of(cls, counts: npt.NDArray[Any], skew: Skew) -> Situation:
-        """Read it off the counts and their skew."""
+    def of(cls, counts: npt.NDArray[Any], skew: Skew, **plan: Any) -> Situation:
+        """Read it off the counts and their skew; ``plan`` is what a run would be told: cohort, rounds, batch, ..."""
         held = np.count_nonzero(counts, axis=1)
         present = int(np.count_nonzero(counts.sum(axis=0)))
         share = counts.sum(axis=0) / max(1, counts.sum())
@@ -58,6 +60,7 @@ class Situation:
             single_class=float(np.mean(held == 1)),
             all_classes=float(np.mean(held == present)),
             least_emd=float(np.nanmin(skew.emd_per_client)),
+            planned=Planned(counts.sum(axis=1), counts.shape[1], **plan).capped,
         )
 
     def reaches(self, threshold: float) -> bool:

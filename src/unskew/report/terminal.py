@@ -17,7 +17,8 @@ def show(diagnosis: Diagnosis, console: Console) -> None:
     console.print(f"\n[bold]{escape(diagnosis.headline)}[/]")
     console.print(f"[dim]{escape(diagnosis.about)}[/]\n")
     console.print(findings_table(diagnosis.findings))
-    console.print("\n[bold]What to try[/], and what it would disclose beyond model updates\n")
+    console.print("\n[bold]What to try[/], and what it would disclose beyond model updates")
+    console.print(f"[dim]for {diagnosis.situation.planned.said()}[/]\n", highlight=False)
     console.print(advice_table(diagnosis))
     if not all(advice.available for advice in diagnosis.advice):
         console.print("[dim]* not in this version of unskew yet[/]")

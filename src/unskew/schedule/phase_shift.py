@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew import conditions
+from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -57,11 +59,7 @@ class PhaseShift(Schedule):
         return self.n > 1  # who is still out uploads then
 
     def check(self, federation: Federation, cohort: int) -> None:
-        if self.n > federation.clients:
-            raise InputError(
-                f"phase_shift({self.n}) needs a client in each of its {self.n} phases but there are "
-                f"{federation.clients}; write at most phase_shift({federation.clients})"
-            )
+        enforce(conditions.phase_shift(planned(federation, cohort), self.n))
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         behind = memory.get("behind")

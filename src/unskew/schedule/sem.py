@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from unskew import conditions
+from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -58,11 +60,7 @@ class SEM(Schedule):
             raise InputError(f"hops of sem must be at least 1, not {self.hops}")
 
     def check(self, federation: Federation, cohort: int) -> None:
-        if self.via == "others" and self.hops * cohort > federation.clients:
-            raise InputError(
-                f"sem(via=others) takes {self.hops} x {cohort} clients a round but there are "
-                f"{federation.clients}; write cohort = {federation.clients // self.hops} or less"
-            )
+        enforce(conditions.sem(planned(federation, cohort), self.hops, self.via))
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         cohort = play.select()

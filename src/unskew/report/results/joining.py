@@ -37,13 +37,10 @@ def joining_section(rows: Sequence[Row], looks: Mapping[str, Style]) -> Iterator
         f"{range_of(alone)[1]:.0%}",
     )
     methods = [row for row in others if not row.group.bound]
-    told = []
-    for row in methods:
-        better, of = gaining(alone, row)
-        if of:
-            told.append(f"with {row.group.label} {better} of {of}")
+    counted = [(row.group.label, *gaining(alone, row)) for row in methods]
+    told = [f"with {label} {better} of {of}" for label, better, of in counted if of]
     if told:
-        seeds = " (clients of every seed)" if len(runs) > 1 else ""
+        seeds = " (counted once a seed)" if any(of > len(each_client(run)) for _, _, of in counted) else ""
         yield Paragraph(f"Clients that do better than on their own{seeds}: {', '.join(told)}.")
     table = _table(runs, methods)
     if table is not None:

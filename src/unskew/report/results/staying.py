@@ -24,15 +24,19 @@ def range_of(row: Row) -> tuple[float, float]:
 
 
 def gaining(alone: Row, joined: Row) -> tuple[int, int]:
-    """How many clients do better with the method than on their own, of how many, over the seeds that both have."""
+    """How many clients do better with the method than on their own, of how many, on the seeds that both have.
+
+    Where seeds deal the same clients each counts once, by its means over seeds; else once a seed.
+    """
     ends = {run.spec.seed: float(run.final[ACCURACY]) for run in joined.group.counted}
-    pairs = [
-        (one["accuracy"], ends[run.spec.seed])
-        for run in alone.group.counted
-        if run.spec.seed in ends
-        for one in each_client(run)
-    ]
-    return sum(own < together for own, together in pairs), len(pairs)
+    runs = [run for run in alone.group.counted if run.spec.seed in ends and each_client(run)]
+    gains = [[ends[run.spec.seed] - float(one["accuracy"]) for one in each_client(run)] for run in runs]
+    names = {tuple(one["client"] for one in each_client(run)) for run in runs}
+    natural = all(run.data.get("names") is not None for run in runs)
+    if len(names) == 1 and natural:
+        gains = [[sum(of_client) / len(gains) for of_client in zip(*gains, strict=True)]]
+    every = [gain for of_run in gains for gain in of_run]
+    return sum(gain > 0 for gain in every), len(every)
 
 
 def each_client(run: Record) -> list[dict[str, Any]]:
