@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from typer.testing import CliRunner
 
 from unskew.cli import app, main
