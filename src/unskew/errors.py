@@ -3,21 +3,47 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
+
+LONGEST = 1200
+"""Letters that a sentence may have: what is quoted in it can be of any length."""
+
+
+def one_line(text: object) -> str:
+    r"""Text for people, in one line: what has no shape (a line break, a null) as \n or \x00, and cut if endless."""
+    shaped = "".join(
+        letter if letter.isprintable() or letter == " " else _spelled(letter) for letter in str(text)
+    )
+    if len(shaped) <= LONGEST:
+        return shaped
+    return f"{shaped[: LONGEST * 2 // 3]} … {shaped[-LONGEST // 3 :]}"  # what to do about it comes last
+
+
+def _spelled(letter: str) -> str:
+    if unicodedata.category(letter) == "Zs":
+        return " "  # another width of space
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 class InputError(ValueError):
     """Bad input, told in one sentence. The command line prints it and exits with code 2."""
 
+    def __init__(self, sentence: object):
+        super().__init__(one_line(sentence))
+
 
 class RunFailed(RuntimeError):
     """A run stopped for a reason outside its input, told in one sentence; its last checkpoint is whole."""
+
+    def __init__(self, sentence: object):
+        super().__init__(one_line(sentence))
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """An InputError for a name that does not exist, with the nearest ones suggested."""
     names = sorted(known)
-    close = difflib.get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower()[:100], names, n=3, cutoff=0.5)  # endless ones take forever
     if close:
         hint = f"did you mean {' or '.join(repr(c) for c in close)}?"
     else:

@@ -24,6 +24,27 @@ from unskew.errors import InputError, unknown
 
 T = TypeVar("T")
 
+MOST_WHOLE = 10**15
+MOST = 1e30
+"""No whole number and no other number that is written anywhere is larger, unless its field says less by ``AtMost``."""
+
+DEEPEST = 50
+"""Brackets within brackets."""
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """The largest value of a hyper-parameter: ``hops: Annotated[int, AtMost(1000)] = 2``.
+
+    For numbers that memory or time grows with, so that an absurd one is refused before anything is allocated.
+    """
+
+    value: float
+
+
+class TooLarge(InputError):
+    """A number beyond what its field can be."""
+
 
 @dataclass(frozen=True)
 class Call:
@@ -60,7 +81,7 @@ class _Reader:
                 raise InputError(f"cannot read {text!r} at {text[at:].strip()!r}; {_remedy(text, at)}")
             self.tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
             at = match.end()
-        self.at = 0
+        self.at = self.depth = 0
 
     def peek(self) -> str:
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
@@ -82,6 +103,11 @@ class _Reader:
             raise InputError(f"unexpected {self.peek()!r} in {self.text!r}; join parts with +")
         return calls
 
+    def deeper(self, by: int) -> None:
+        self.depth += by
+        if self.depth > DEEPEST:
+            raise InputError(f"there are more than {DEEPEST} brackets within brackets in {self.text!r}")
+
     def call(self) -> Call:
         kind, name = self.tokens[self.at] if self.at < len(self.tokens) else ("end", "")
         if kind != "name":
@@ -95,6 +121,7 @@ class _Reader:
         kwargs: list[tuple[str, Any]] = []
         if self.peek() == "(":
             self.take("(")
+            self.deeper(1)
             while self.peek() != ")":
                 value = self.value()
                 if self.peek() == "=":
@@ -111,6 +138,7 @@ class _Reader:
                 if self.peek() != ")":
                     self.take(",")
             self.take(")")
+            self.deeper(-1)
         return Call(name, tuple(args), tuple(kwargs))
 
     def value(self) -> Any:
@@ -119,12 +147,14 @@ class _Reader:
         kind, word = self.tokens[self.at]
         if word == "[":
             self.take("[")
+            self.deeper(1)
             items = []
             while self.peek() != "]":
                 items.append(self.value())
                 if self.peek() != "]":
                     self.take(",")
             self.take("]")
+            self.deeper(-1)
             return tuple(items)
         if kind == "name":
             follows = self.tokens[self.at + 1][1] if self.at + 1 < len(self.tokens) else ""
@@ -137,10 +167,15 @@ class _Reader:
         self.at += 1
         if kind == "string":
             return word[1:-1].replace(word[0] * 2, word[0])
-        value = float(word) if re.search(r"[.eE]", word) else int(word)
-        if isinstance(value, float) and math.isinf(value):
-            raise InputError(f"{word} in {self.text!r} is too large a number; write one below 1e308")
-        return value
+        return number(word, f"in {self.text!r}")
+
+
+def number(word: str, where: str = "") -> int | float:
+    """The number that a word writes."""
+    value = float(word)
+    if math.isinf(value):
+        raise InputError(f"{word} {where} is too large a number; write one below 1e30".replace("  ", " "))
+    return value if re.search(r"[.eE]", word) else int(word)
 
 
 def _remedy(text: str, at: int) -> str:
@@ -148,7 +183,7 @@ def _remedy(text: str, at: int) -> str:
     sign = next(at + k for k, letter in enumerate(text[at:]) if not letter.isspace())
     begun = re.search(r"[^()\[\],=+\s\"]*$", text[:sign])
     word = (begun[0] if begun else "") + re.split(r"[()\[\],=+\"]", text[sign:])[0].rstrip()
-    if "(" in text[:sign] and (word[0].isalpha() or word[0] in "_/~"):
+    if "(" in text[:sign] and word and (word[0].isalpha() or word[0] in "_/~"):
         return f"put the {'path' if '/' in word else 'name'} in quotes, {written(word)}"
     return "write it like name(1, key=2)"
 
@@ -187,7 +222,7 @@ def build(call: Call | str, known: Mapping[str, type[T]], kind: str) -> T:
     if call.name not in known:
         raise unknown(kind, call.name, known)
     cls = known[call.name]
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls, include_extras=True)
     fields = [f for f in dataclasses.fields(typing.cast(Any, cls)) if f.init]
     usage = signature(cls)
     if len(call.args) > len(fields):
@@ -257,11 +292,17 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
     origin, options = typing.get_origin(wanted), typing.get_args(wanted)
     if wanted is Any:
         return value
+    if origin is typing.Annotated:
+        found = convert(value, options[0], where)
+        refuse_too_large(found, next((o for o in options if isinstance(o, AtMost)), None), where)
+        return found
     if origin in (typing.Union, types.UnionType):
         problems = []
         for option in options:
             try:
                 return convert(value, option, where)
+            except TooLarge:
+                raise
             except InputError as problem:
                 problems.append(problem)
         raise (
@@ -280,16 +321,50 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
         if value is None:
             return None
     elif wanted is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        refuse_too_large(value, AtMost(MOST), where)
         return float(value)
     elif wanted is int and isinstance(value, float) and value.is_integer():
+        refuse_too_large(int(value), None, where)
         return int(value)
     elif (
         isinstance(wanted, type)
         and isinstance(value, wanted)
         and (wanted is bool or not isinstance(value, bool))
     ):
+        refuse_too_large(value, None, where)
         return value
     raise InputError(f"{where} must be {in_words(wanted)}, not {written(value)}")
+
+
+def refuse_too_large(value: Any, most: AtMost | None, where: str) -> None:
+    """Refuse a number above its field's largest, or one, or several, that nothing could be."""
+    if isinstance(value, tuple):
+        for one in value:
+            refuse_too_large(one, most, where)
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < math.inf:
+        return  # what is not finite has its own sentence
+    limit = most.value if most is not None else MOST_WHOLE if isinstance(value, int) else MOST
+    if abs(value) > limit:
+        end = f"{limit:,}" if limit < 1e9 else f"{limit:g}"
+        bound = f"most {end}" if value > 0 else f"least -{end}"
+        raise TooLarge(f"{where} must be at {bound}, not {_shown(value)}")
+
+
+def refuse_absurd(made: object) -> None:
+    """The same for a dataclass that was made in Python, where no expression was read."""
+    try:
+        hints = typing.get_type_hints(type(made), include_extras=True)
+    except (NameError, TypeError):  # somebody's own class, with names that only its module knows
+        hints = {}
+    for f in dataclasses.fields(typing.cast(Any, made)):
+        options = typing.get_args(hints.get(f.name))
+        held = [o for option in (hints.get(f.name), *options) for o in typing.get_args(option)]
+        most = next((o for o in held if isinstance(o, AtMost)), None)
+        refuse_too_large(getattr(made, f.name), most, f"{f.name} of {typing.cast(Any, made).name}")
+
+
+def _shown(value: float) -> str:
+    return f"{value:g}" if abs(value) < 1e300 else "a number of hundreds of digits"
 
 
 def in_words(wanted: Any) -> str:
@@ -305,6 +380,8 @@ def in_words(wanted: Any) -> str:
         return " or ".join(map(str, typing.get_args(wanted)))
     if typing.get_origin(wanted) in (typing.Union, types.UnionType):
         return " or ".join(in_words(option) for option in typing.get_args(wanted))
+    if typing.get_origin(wanted) is typing.Annotated:
+        return in_words(typing.get_args(wanted)[0])
     if typing.get_origin(wanted) is tuple:
         return f"a list, each item {in_words(typing.get_args(wanted)[0])}"
     return "none" if wanted is type(None) else words.get(wanted, str(wanted))

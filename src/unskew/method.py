@@ -13,7 +13,7 @@ from typing import Any
 from unskew import aggregate, calibrate, expression, objective, prepare, schedule, select, tune
 from unskew.aggregate import FedAvg
 from unskew.errors import InputError, unknown
-from unskew.expression import Call, parse, render
+from unskew.expression import Call, parse, refuse_absurd, render
 from unskew.own import imported
 from unskew.parts import (
     DECIDES,
@@ -82,6 +82,7 @@ class Method:
             if not isinstance(part, Part):
                 raise InputError(f"a method is made of parts, such as FedProx(mu=0.1), not of {part!r}")
             checked_part(type(part), type(part).__qualname__)
+            refuse_absurd(part)
             slots[part.slot].append(part)
         for name, times in Counter(p.name for p in parts).items():
             if times > 1:

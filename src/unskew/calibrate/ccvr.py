@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from unskew.buffer import labels_stored
 from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.net import Net
 from unskew.notices import warn
 from unskew.optim import optimizer
@@ -65,10 +66,10 @@ class CCVR(Calibrate):
     )
 
     variant: Literal["gaussian", "features"] = "gaussian"
-    virtual: int = 1000
+    virtual: Annotated[int, AtMost(100_000)] = 1000
     share: float = 0.1
     covariance: Literal["full", "diagonal"] = "full"
-    epochs: int = 10
+    epochs: Annotated[int, AtMost(10_000)] = 10
     lr: float = 0.01
     batch: int = 64
     every: bool = False

@@ -9,11 +9,13 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 from typer.exceptions import TyperException
 
 from unskew import __version__
 from unskew.cli.stopping import Interrupted, stopped_as_by_ctrl_c
-from unskew.errors import InputError, RunFailed
+from unskew.errors import InputError, RunFailed, one_line
+from unskew.memory import memory_sentence
 from unskew.progress import voice
 from unskew.renamed import Renamed, with_new_flags
 
@@ -56,11 +58,15 @@ def _root(
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
-    complain = Console(stderr=True, soft_wrap=True, highlight=False).print
+
+    def complain(word: str, colour: str, said: object) -> None:
+        """A word in colour, then one line of plain text, whatever it quotes."""
+        text = Text.assemble((word, f"bold {colour}"), " ", one_line(said))
+        Console(stderr=True, soft_wrap=True, highlight=False).print(text)
 
     def warn(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
         """A warning of ours in one line, without the place in our code that it comes from."""
-        complain(f"[bold yellow]warning:[/] {_escaped(message)}")
+        complain("warning:", "yellow", message)
 
     try:
         with stopped_as_by_ctrl_c(), warnings.catch_warnings(), voice("--json" not in words):
@@ -69,44 +75,40 @@ def main(arguments: list[str] | None = None) -> int:
             words = with_new_flags(words, lambda said: warn(said, Renamed))
             result = app(args=words, prog_name="unskew", standalone_mode=False)
         if result == Interrupted().code:  # so Typer says it
-            complain("interrupted")
+            Console(stderr=True).print("interrupted")
         return result if isinstance(result, int) else 0
     except Interrupted:
         return 130
     except InputError as error:
         if "--debug" in words:
             raise
-        complain(f"[bold red]error:[/] {_escaped(error)}")
+        complain("error:", "red", error)
         return 2
     except RunFailed as error:
-        complain(f"[bold red]error:[/] {_escaped(error)}")
+        complain("error:", "red", error)
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        complain("interrupted")
+        Console(stderr=True).print("interrupted")
         return 130
     except TyperException as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # that one has printed the help already
             message = getattr(error, "format_message", error.__str__)()
-            complain(f"[bold red]error:[/] {_escaped(message)}")
+            complain("error:", "red", " ".join(message.split()))
         return 2
     except OSError as error:
         if "--debug" in words:
             raise
         said = PLACES.get(error.errno or 0, f"{error.strerror or error} (add --debug for the traceback)")
-        where = f": {_escaped(error.filename)}" if error.filename else ""
-        complain(f"[bold red]error:[/] {said}{where}")
+        complain("error:", "red", f"{said}: {error.filename}" if error.filename else said)
         return 2 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG) else 1
     except Exception as error:
         if "--debug" in words:
             raise
-        complain(
-            f"[bold red]error:[/] {type(error).__name__}: {_escaped(error)} (add --debug for the traceback)"
-        )
+        if (sentence := memory_sentence(error)) is not None:
+            complain("error:", "red", sentence)
+            return 2
+        complain("error:", "red", f"{type(error).__name__}: {error} (add --debug for the traceback)")
         return 1
-
-
-def _escaped(error: object) -> str:
-    return str(error).replace("[", r"\[")
 
 
 from unskew.cli import attack as _attack  # noqa: E402, F401  each module registers its own command

@@ -47,13 +47,14 @@ def models(name: Name = None, shape: Shape = None, classes: Classes = None, as_j
 
 def _read_shape(text: str | None) -> tuple[int, ...] | None:
     from unskew.errors import InputError
+    from unskew.expression import number
 
     if text is None:
         return None
     sides = text.lower().split("x")
-    if not all(side.isdecimal() and int(side) > 0 for side in sides):
+    if not all(side.isdecimal() and side.strip("0") for side in sides):
         raise InputError(f"--shape is whole numbers joined by x, such as 1x28x28, not {text!r}")
-    return tuple(int(side) for side in sides)
+    return tuple(int(number(side, "in --shape")) for side in sides)
 
 
 def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
@@ -77,14 +78,22 @@ def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
 def _size(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
     """The number of parameters for this shape, or null and why it cannot take it."""
     from unskew.errors import InputError
+    from unskew.memory import in_words, memory
     from unskew.models import build
+    from unskew.models.build import named
+    from unskew.models.size import is_small, memory_of, size_of
 
+    model, note = named(name), ""
     try:
-        net = build(name, shape, classes)
+        if is_small(model, shape, classes):
+            parameters = sum(p.numel() for p in build(model, shape, classes).parameters())
+        else:
+            size = size_of(model, shape, classes)  # counted, not made
+            parameters, needed = size.weights, memory_of(size)
+            note = f"needs {in_words(needed)} of memory" if needed > memory() else ""
     except InputError as error:
         return {"shape": list(shape), "classes": classes, "parameters": None, "note": str(error)}
-    parameters = sum(p.numel() for p in net.parameters())
-    return {"shape": list(shape), "classes": classes, "parameters": parameters, "note": ""}
+    return {"shape": list(shape), "classes": classes, "parameters": parameters, "note": note}
 
 
 def _one(name: str, shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
@@ -106,9 +115,17 @@ def _one(name: str, shape: tuple[int, ...] | None, classes: int | None) -> dict[
     if shape is None:
         raise InputError(f"for which samples? add their shape to {name}, e.g. --shape 1x28x28")
     classes = classes or Architecture.classes
-    net = build(name, shape, classes).eval()
+    from unskew.models.build import named
+    from unskew.models.size import is_small, refuse_too_large, size_of
+
+    found, place = named(name), "cpu"
+    if isinstance(found, Architecture) and not is_small(found, shape, classes):
+        refuse_too_large(found, shape, classes)
+        net, place = size_of(found, shape, classes).net.eval(), "meta"  # counted, not made
+    else:
+        net = build(found, shape, classes).eval()
     own = [p.requires_grad_() for p in net.parameters()]
-    x, layers = torch.zeros(1, *shape), []
+    x, layers = torch.zeros(1, *shape, device=place), []
     for layer in net.layers:
         activation = net.embed(x, layer)
         reached: tuple[Any, ...] = (None,)
@@ -148,7 +165,10 @@ def _print_all(told: dict[str, Any]) -> None:
         for classes, _ in rarely
     )
     console.print(f"\nParameters are for {often[0]} classes{but}.", soft_wrap=True)
-    unfit = [model for model in told["models"] if model["note"]]
+    large = [f"{m['name']} {m['note']}" for m in told["models"] if m["note"] and m["parameters"] is not None]
+    if large:
+        console.print(f"More than this machine has: {', '.join(large)}.", soft_wrap=True)
+    unfit = [model for model in told["models"] if model["parameters"] is None]
     if unfit:
         console.print(f"'-' cannot take such samples: {unfit[0]['note']}.", soft_wrap=True)
     console.print(

@@ -13,7 +13,8 @@ from typing import Any
 import typer
 
 from unskew.cli import completion
-from unskew.expression import convert
+from unskew.errors import InputError
+from unskew.expression import convert, number
 from unskew.spec import HINTS, Spec, read_toml
 
 PANELS = {
@@ -144,9 +145,9 @@ def _read(name: str, value: Any) -> Any:
 
 def _word(text: str) -> Any:
     """A flag's text as the number it writes, if it writes one."""
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
     try:
-        return float(text)
+        return number(text) if re.fullmatch(r"-?\d+", text) else float(text)
+    except InputError:
+        raise
     except ValueError:
         return None if text.lower() == "none" else text

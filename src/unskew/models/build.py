@@ -16,6 +16,7 @@ from unskew.errors import InputError
 from unskew.models.adapt import adapt
 from unskew.models.architecture import Architecture
 from unskew.models.layers import number_dropouts
+from unskew.models.size import refuse_too_large
 from unskew.models.split import SplitModel
 from unskew.models.trial import check_output, probe
 from unskew.own import imported
@@ -40,10 +41,19 @@ def build(
     or does not give one number a class, is refused.
     """
     shape = tuple(int(n) for n in shape)
+    if classes < 1:
+        raise InputError(f"a model tells at least 1 class, not {classes}")
+    model = named(model)
+    if isinstance(model, Architecture):
+        expression.refuse_absurd(model)
+        refuse_too_large(model, shape, classes)
     with _alone(seed):
         name, made = _made(model, shape, classes)
         check_output(probe(made, shape, name), shape, classes, name)
-        net = number_dropouts(made) if isinstance(made, SplitModel) and _ours(model) else adapt(made, shape)
+        if isinstance(model, Architecture) and isinstance(made, SplitModel):
+            net = number_dropouts(made)
+        else:
+            net = adapt(made, shape)
     return net.to("cpu", dtype).train()
 
 
@@ -61,16 +71,17 @@ def _alone(seed: int) -> Iterator[None]:
             torch.set_default_dtype(default)
 
 
-def _ours(model: object) -> bool:
-    return isinstance(model, Architecture) or (isinstance(model, str) and ":" not in model.partition("(")[0])
+def named(model: Any) -> Any:
+    """The architecture that an expression names; anything else as it is."""
+    if isinstance(model, str) and ":" not in model.partition("(")[0]:
+        from unskew.models import MODELS  # there it is one line a model, and this file comes before it
+
+        return expression.build(model, MODELS, "model")
+    return model
 
 
 def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Module]:
     """What the model is called in a sentence, and the model itself."""
-    if isinstance(model, str) and _ours(model):
-        from unskew.models import MODELS  # there it is one line a model, and this file comes before it
-
-        model = expression.build(model, MODELS, "model")
     if isinstance(model, Architecture):
         return model.name, model.make(shape, classes)
     if isinstance(model, nn.Module):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch.nn.functional import cosine_similarity, cross_entropy, linear, relu, 
 
 from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.net import Net
 from unskew.parts import Depends, Objective, Step, soft_labels
 from unskew.seeds import generator
@@ -67,11 +68,11 @@ class FedBR(Objective):
     gamma: float = 1.0
     tau1: float = 2.0
     tau2: float = 2.0
-    pseudo: int = 32
+    pseudo: Annotated[int, AtMost(65_536)] = 32
     group: int = 10
     mix: int = 1
-    width: int | None = None
-    out: int | None = None
+    width: Annotated[int, AtMost(65_536)] | None = None
+    out: Annotated[int, AtMost(65_536)] | None = None
     collect: int | None = None
 
     def __post_init__(self) -> None:

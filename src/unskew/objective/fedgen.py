@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.models.generator import feature_generator, generated, sample_generator, trained
 from unskew.net import Net
 from unskew.optim import optimizer
@@ -64,12 +65,12 @@ class FedGen(Objective):
     ensemble: Literal["mean", "weighted"] = "mean"
     match: float = 0.0
     decay: float = 1.0
-    rows: int | None = None
-    steps: int = 50
+    rows: Annotated[int, AtMost(65_536)] | None = None
+    steps: Annotated[int, AtMost(100_000)] = 50
     lr: float = 3e-4
-    batch: int = 128
+    batch: Annotated[int, AtMost(65_536)] = 128
     diversity: float = 1.0
-    noise: int = 32
+    noise: Annotated[int, AtMost(65_536)] = 32
 
     def __post_init__(self) -> None:
         least: dict[str, float] = {"start": 1, "rows": 1, "steps": 1, "batch": 2, "noise": 1}

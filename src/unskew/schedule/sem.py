@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
 from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.parts import Depends, Play, Schedule
 from unskew.types import Ids, Leg, PerClient, Tree, Update
 
@@ -48,7 +49,7 @@ class SEM(Schedule):
     )
 
     pairing: Literal["swap", "derangement", "emd"] = "swap"
-    hops: int = 2
+    hops: Annotated[int, AtMost(1000)] = 2
     via: Literal["peer", "relay", "others"] = "peer"
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 from unskew import seeds
 from unskew.data.dataset import Array
 from unskew.errors import InputError, unknown
-from unskew.expression import Call, build, parse_one, render
+from unskew.expression import Call, build, parse_one, refuse_absurd, render
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ def build_family(expression: str | Call | Family) -> Family:
     from unskew.data.partition import FAMILIES, PRESETS  # the registry imports every family, hence here
 
     if isinstance(expression, Family):
+        refuse_absurd(expression)
         return expression
     if isinstance(expression, str):
         name = expression.strip()

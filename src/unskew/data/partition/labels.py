@@ -15,6 +15,7 @@ from unskew.data.partition.assign import owners_of_classes
 from unskew.data.partition.deal import equal_shares
 from unskew.data.partition.family import Family, Task, at_least_one, no_more_than_classes
 from unskew.data.partition.limit_labels import highest_emd
+from unskew.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,11 @@ class Shards(Family):
 
     def counts(self, task: Task) -> Array:
         shards = self.s * task.clients
+        if shards > (most := 10 * max(task.samples, task.clients)):
+            raise InputError(
+                f"{self} cuts {task.samples:,} samples into {shards:,} shards, most of them empty; write at most "
+                f"s={most // task.clients}"
+            )
         cuts = np.arange(shards + 1) * task.samples // shards
         classes = np.concatenate([[0], np.cumsum(task.sizes)])
         # between two neighbouring points of either kind lies one shard and one class

@@ -20,10 +20,12 @@ from unskew.data.partition.result import Partition, content_hash, labels_hash
 from unskew.data.partition.solve import fit, solvable
 from unskew.errors import InputError
 from unskew.expression import Call
+from unskew.memory import refuse_larger
 from unskew.metrics import system_emd
 from unskew.renamed import accepts_old_names
 
-_MOST_CELLS = 1 << 31
+MOST_CLIENTS = 10_000_000
+"""Clients that a federation can have: with more, tables of who holds what take minutes to make."""
 
 
 @accepts_old_names(data="dataset")
@@ -64,8 +66,10 @@ def partition(
             f"{clients} clients cannot hold at least {min_samples} of only {len(used)} samples each; write at "
             f"most {len(used) // min_samples} clients, or min_samples=0 to allow empty ones"
         )
-    if clients * classes > _MOST_CELLS:
-        raise InputError(f"{clients} clients x {classes} classes is too large a table; take fewer of either")
+    # the table, a copy of it, and what a family draws for each of its cells
+    refuse_larger(
+        32 * clients * classes, f"a table of {clients:,} clients x {classes:,} classes", "take fewer"
+    )
 
     used_labels = labels[used].astype(np.int16 if classes < 2**15 else np.int64)  # int16 sorts by radix
     sizes = np.bincount(used_labels, minlength=classes)
@@ -151,8 +155,10 @@ def _clients(
         clients = natural if preset is None else preset.clients
     if clients is None:
         raise InputError(f"{expression} does not say how many clients there are; write clients=20, say")
-    if clients < 1 or clients != int(clients):
+    if (isinstance(clients, float) and not clients.is_integer()) or not clients >= 1:
         raise InputError(f"clients must be a whole number of at least 1, not {clients}")
+    if clients > MOST_CLIENTS:
+        raise InputError(f"clients must be at most {MOST_CLIENTS:,}, not {clients:g}")
     return int(clients)
 
 
