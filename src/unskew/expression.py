@@ -10,6 +10,7 @@ name exactly what it used.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import math
 import os
@@ -222,7 +223,7 @@ def build(call: Call | str, known: Mapping[str, type[T]], kind: str) -> T:
     if call.name not in known:
         raise unknown(kind, call.name, known)
     cls = known[call.name]
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = _hints(typing.cast(Any, cls))
     fields = [f for f in dataclasses.fields(typing.cast(Any, cls)) if f.init]
     usage = signature(cls)
     if len(call.args) > len(fields):
@@ -242,6 +243,11 @@ def build(call: Call | str, known: Mapping[str, type[T]], kind: str) -> T:
             raise InputError(f"{call} lacks {f.name!r}; write {usage}")
     checked = {k: convert(v, hints[k], f"{k} of {call.name}") for k, v in given.items()}
     return cls(**checked)
+
+
+@functools.cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls, include_extras=True)
 
 
 def render(part: object) -> str:
@@ -284,6 +290,8 @@ def written(value: Any) -> str:
         return value if plain else '"' + value.replace('"', '""') + '"'
     if dataclasses.is_dataclass(value) and not isinstance(value, Call):
         return render(value)
+    if isinstance(value, int) and value.bit_length() > 1000:
+        return _shown(value)  # Python writes no more than some thousand digits
     return repr(value) if isinstance(value, float) else str(value)
 
 
@@ -336,6 +344,13 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
     raise InputError(f"{where} must be {in_words(wanted)}, not {written(value)}")
 
 
+def argument(value: Any, wanted: Any, where: str) -> Any:
+    """The same for an argument of a function: a number of numpy's is a number."""
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        value = value.item()
+    return convert(value, wanted, where)
+
+
 def refuse_too_large(value: Any, most: AtMost | None, where: str) -> None:
     """Refuse a number above its field's largest, or one, or several, that nothing could be."""
     if isinstance(value, tuple):
@@ -353,7 +368,7 @@ def refuse_too_large(value: Any, most: AtMost | None, where: str) -> None:
 def refuse_absurd(made: object) -> None:
     """The same for a dataclass that was made in Python, where no expression was read."""
     try:
-        hints = typing.get_type_hints(type(made), include_extras=True)
+        hints = _hints(typing.cast(Any, type(made)))
     except (NameError, TypeError):  # somebody's own class, with names that only its module knows
         hints = {}
     for f in dataclasses.fields(typing.cast(Any, made)):
@@ -364,7 +379,10 @@ def refuse_absurd(made: object) -> None:
 
 
 def _shown(value: float) -> str:
-    return f"{value:g}" if abs(value) < 1e300 else "a number of hundreds of digits"
+    try:
+        return f"{value:,}" if isinstance(value, int) and abs(value) < 1e9 else f"{value:g}"
+    except OverflowError:  # a whole number that no float holds
+        return "one of hundreds of digits"
 
 
 def in_words(wanted: Any) -> str:

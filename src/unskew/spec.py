@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
-from unskew.expression import convert, path_and_options
+from unskew.expression import argument, convert, path_and_options
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -113,7 +113,8 @@ class Spec:
     checkpoint: float = _setting(5.0, "Seconds between checkpoints; 0 writes one every round.")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
+        if isinstance(self.precision, str):
+            object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
         for name in ("features", "drop_columns"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
@@ -124,10 +125,7 @@ class Spec:
 
             object.__setattr__(self, "network", str(network_of(self.network)))
         for f in dataclasses.fields(self):
-            value = getattr(self, f.name)
-            if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
-                value = value.item()  # a number from a grid of numpy's is a number
-            object.__setattr__(self, f.name, convert(value, _hint(f.name), f.name))
+            object.__setattr__(self, f.name, argument(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
         if self.epochs is not None and self.steps is not None:
@@ -135,7 +133,8 @@ class Spec:
         self._at_least("rounds clients steps batch evaluate samples_per_client workers block", 1)
         self._at_least("min_samples momentum weight_decay checkpoint", 0)
         self._above("lr epochs clip fraction", 0)
-        self._at_most("lr weight_decay clip", 1e30)
+        self._at_most("epochs", 10_000)
+        self._at_most("steps", 1_000_000)
         if self.momentum >= 1:
             raise InputError(
                 f"momentum must be below 1, not {self.momentum}, or every step is longer than the last"

@@ -19,7 +19,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from unskew.cli import main
-from unskew.errors import InputError, RunFailed
+from unskew.errors import InputError, RunFailed, one_line
 from unskew.log import RunFolder, read_folder
 from unskew.progress import Silent
 from unskew.run import Run, params_hash, resume, run
@@ -351,7 +351,8 @@ def test_a_name_that_is_too_long_is_refused(
     out = tmp_path / name
     with pytest.raises(InputError) as problem:
         run(dataset=tiny(), out=out, progress=False, **SETTINGS)
-    assert str(problem.value) == f"no run can be written to {out} (file name too long); choose another folder"
+    told = f"no run can be written to {out} (file name too long); choose another folder"
+    assert str(problem.value) == one_line(told)
     with pytest.raises(InputError, match=r"^cannot read .* \(file name too long\); name a run's folder$"):
         resume(out)
 

@@ -189,7 +189,7 @@ def test_wide_features_are_refused_before_a_run_starts():
     [
         (
             "ccvr(virtual=1000000000)",
-            "virtual of ccvr is at most 1,000,000 features a class, not 1,000,000,000",
+            "virtual of ccvr must be at most 1,000,000, not 1e+09",
         ),
         ("ccvr(virtual=0)", "virtual of ccvr must be at least 1, not 0"),
         ("ccvr(epochs=-1)", "epochs of ccvr must be at least 0, not -1"),

@@ -174,7 +174,7 @@ def test_values_that_make_no_sense_are_refused():
             "fedbr(group=1)",
             "group of fedbr must be at least 2, since the mean of one sample is that sample, not 1",
         ),
-        ("fedbr(pseudo=20000)", "pseudo of fedbr is at most 10,000, since every step mixes all, not 20,000"),
+        ("fedbr(pseudo=20000)", "pseudo of fedbr must be at most 10,000, not 20,000"),
         ("fedbr(width=0)", "width of fedbr must be at least 1, not 0"),
     ):
         with pytest.raises(InputError) as refused:

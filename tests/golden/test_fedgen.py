@@ -226,7 +226,7 @@ def test_a_model_that_cannot_be_split_is_refused_by_the_original_only():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("fedgen(noise=100000000)", "noise of fedgen is at most 10,000 numbers, not 100,000,000"),
+        ("fedgen(noise=100000000)", "noise of fedgen must be at most 10,000, not 100,000,000"),
         ("fedgen(start=0)", "start of fedgen must be at least 1, not 0"),
         ("fedgen(batch=1)", "batch of fedgen must be at least 2, not 1"),
         ("fedgen(weight=-1)", "weight of fedgen must be at least 0, not -1.0"),

@@ -14,6 +14,7 @@ import numpy as np
 from unskew.data.dataset import Array, Dataset
 from unskew.data.own import from_arrays
 from unskew.errors import InputError
+from unskew.memory import refuse_larger
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TRAIN = ("train", "training")
@@ -82,6 +83,13 @@ class ImageFolder:
                 here, first = (f"{w}x{h}" for w, h in (picture.size, raw[0].size))
                 raise InputError(
                     f"{file} is {here} pixels but {files[0]} is {first}; give size={first} to scale them all"
+                )
+            if not raw:
+                width, height = picture.size
+                refuse_larger(
+                    2 * len(files) * width * height * (1 if grey else 3),
+                    f"{len(files):,} images of {width}x{height} pixels",
+                    f"write a smaller size, such as size={min(32, width)}",
                 )
             raw.append(picture)
         return _stacked(raw, grey)
@@ -185,7 +193,7 @@ def _checked_size(size: int | str | tuple[int, ...] | None) -> tuple[int, int] |
     if size is None:
         return None
     if isinstance(size, str):
-        match = re.fullmatch(r"(\d+)x(\d+)", size)
+        match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", size)
         sides = tuple(int(n) for n in match.groups()) if match else ()
     else:
         sides = (size, size) if isinstance(size, int) else size

@@ -70,7 +70,7 @@ def _read_own(path: Path, args: tuple[Any, ...], options: tuple[tuple[str, Any],
     from unskew.data.own import Npz
     from unskew.data.tables import Table
 
-    if not path.exists():
+    if not os.path.exists(path):
         raise InputError(f"there is no file or folder {path}")
     kinds: dict[str, type[ImageFolder | Npz | Table]] = {k.name: k for k in (ImageFolder, Npz, Table)}
     suffix = path.suffix.lower()
@@ -93,4 +93,4 @@ def _is_path(text: str | os.PathLike[str]) -> bool:
         return True
     if "/" in text or os.sep in text or Path(text).suffix.lower() in (".npz", *TABLES):
         return True
-    return text not in SOURCES and bool(text) and Path(text).expanduser().exists()
+    return text not in SOURCES and bool(text) and os.path.exists(os.path.expanduser(text))

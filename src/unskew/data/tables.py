@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,9 +60,9 @@ class Table:
         frame, held = read_table(path, self.sep), None
         if isinstance(self.test, str):
             beside = Path(self.test).expanduser()
-            if not beside.exists() and not beside.is_absolute():
+            if not os.path.exists(beside) and not beside.is_absolute():
                 beside = path.parent / beside  # beside the table, as one would write it
-            if not beside.exists():
+            if not os.path.exists(beside):
                 raise InputError(f"there is no file {beside} to test on")
             held = read_table(beside, self.sep), place_of(beside)
         return self.dataset(frame, place_of(path), path.stem, path.name, held)

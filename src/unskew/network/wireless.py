@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -103,7 +104,7 @@ class Wireless:
             raise InputError("wireless takes gains or a radius to place clients in; keep one")
         for name in ("gains", "closeness"):  # by its whole path, so that a run can be resumed from anywhere
             value = getattr(self, name)
-            if value is not None and Path(value).exists():
+            if value is not None and os.path.exists(value):
                 object.__setattr__(self, name, str(Path(value).resolve()))
 
     def __str__(self) -> str:

@@ -19,7 +19,7 @@ from unskew.data.partition.repair import repair
 from unskew.data.partition.result import Partition, content_hash, labels_hash
 from unskew.data.partition.solve import fit, solvable
 from unskew.errors import InputError
-from unskew.expression import Call
+from unskew.expression import Call, argument
 from unskew.memory import refuse_larger
 from unskew.metrics import system_emd
 from unskew.renamed import accepts_old_names
@@ -53,6 +53,11 @@ def partition(
     ``partition(dataset, "dirichlet", 20, emd=1.4)``; where several do, ``limit_labels`` takes them in turn by
     seed.
     """
+    seed, min_samples = (argument(v, int, n) for v, n in ((seed, "seed"), (min_samples, "min_samples")))
+    classes = argument(classes, int | None, "classes")
+    clients = argument(clients, int | float | None, "clients")
+    samples_per_client = argument(samples_per_client, int | None, "samples_per_client")
+    fraction, emd = argument(fraction, float, "fraction"), argument(emd, float | None, "emd")
     labels, classes, columns, name = _read(dataset, classes)
     family = build_family(expression) if emd is None else None
     if emd is not None:
@@ -155,7 +160,7 @@ def _clients(
         clients = natural if preset is None else preset.clients
     if clients is None:
         raise InputError(f"{expression} does not say how many clients there are; write clients=20, say")
-    if (isinstance(clients, float) and not clients.is_integer()) or not clients >= 1:
+    if not clients >= 1 or clients % 1:
         raise InputError(f"clients must be a whole number of at least 1, not {clients}")
     if clients > MOST_CLIENTS:
         raise InputError(f"clients must be at most {MOST_CLIENTS:,}, not {clients:g}")
