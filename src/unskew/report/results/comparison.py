@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 from unskew.errors import InputError, unknown
 from unskew.report.results.baseline import baseline_method, baseline_note
 from unskew.report.results.damage import refuse_without_numbers, with_damage
-from unskew.report.results.gather import ACCURACY, Record, gather
+from unskew.report.results.gather import ACCURACY, Record, looked
 from unskew.report.results.groups import Problem, canonical, problems
 from unskew.report.results.leaderboard import Row, leaderboard
 from unskew.report.results.reach import checked, cost_until
+from unskew.report.results.search import LeftOut, uncounted
 from unskew.report.results.statistics import Spread
 from unskew.report.results.words import Headline, headline
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 class Comparison:
     """Every problem with its leaderboard, and what they say together.
 
-    ``notes`` are what must be said of each problem's baseline, mostly nothing; ``spread`` is what ± means.
+    ``notes`` are what must be said of each problem's baseline, mostly nothing; ``spread`` is what ± means;
+    ``left_out`` is what was found, or named, and is in no number.
     """
 
     records: tuple[Record, ...]
@@ -32,6 +34,7 @@ class Comparison:
     headline: Headline
     notes: tuple[str, ...] = ()
     spread: Spread = "ci"
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def unfinished(self) -> list[Record]:
@@ -53,6 +56,7 @@ class Comparison:
                 for (problem, rows), note in zip(self.tables, self.notes, strict=True)
             ],
             "runs": [_said(record, goals) for record in self.records],
+            "left_out": [{"folder": left.name, "why": left.why} for left in self.left_out],
         }
 
 
@@ -72,13 +76,16 @@ def compare(
     goals = checked(target)
     if spread not in get_args(Spread):
         raise unknown("spread", spread, get_args(Spread))
-    records = labelled(gather(runs), labels or {})
+    read, left_out = looked(runs)
+    records = labelled(read, labels or {})
     refuse_without_numbers(records)
     found = problems(records)
     method = baseline_method(found, baseline)
     tables = tuple((problem, tuple(leaderboard(problem, method, goals, spread))) for problem in found)
     notes = tuple(baseline_note(problem, method) for problem in found)
-    return Comparison(tuple(records), tables, with_damage(headline(tables, notes), records), notes, spread)
+    left_out += uncounted(records, (group for problem in found for group in problem.groups))
+    said = with_damage(headline(tables, notes), records)
+    return Comparison(tuple(records), tables, said, notes, spread, tuple(left_out))
 
 
 def labelled(records: Sequence[Record], labels: Mapping[str, str]) -> list[Record]:

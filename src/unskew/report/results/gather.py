@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,8 @@ from filelock import FileLock, Timeout
 
 from unskew.errors import InputError
 from unskew.log import Damage, read_folder
+from unskew.progress import working
+from unskew.report.results.search import LeftOut, run_folders
 from unskew.spec import Spec
 
 if TYPE_CHECKING:
@@ -145,48 +147,44 @@ class Record:
 
 def gather(runs: Runs) -> list[Record]:
     """The records of runs, run folders, or folders with run folders at any depth; each folder once."""
+    return looked(runs)[0]
+
+
+def looked(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
+    """The records that ``gather`` gives, and what was found beside them but cannot be read."""
     named = listed(runs)
     if not named:
         raise InputError("there is nothing to report: name at least one run folder")
     records: list[Record] = []
-    seen: set[Path] = set()
+    left_out: list[LeftOut] = []
+    folders: dict[
+        Path, tuple[Path, bool]
+    ] = {}  # by their whole path: as found, and whether it was named itself
     for item in named:
         if not isinstance(item, (str, Path)):
             if item.path is None:
                 records.append(record_of(item, f"run {len(records) + 1}, in memory"))
                 continue
             item = item.path
-        for folder in run_folders(Path(item)):
-            if folder.resolve() not in seen:
-                seen.add(folder.resolve())
+        for folder in sorted(run_folders(Path(item), left_out), key=naturally):
+            folders.setdefault(folder.resolve(), (folder, folder == Path(item)))
+    with working("reading runs", len(folders)) as advance:
+        for folder, was_named in folders.values():
+            try:
                 records.append(_of_folder(folder))
-    return records
+            except InputError as problem:
+                if was_named or len(folders) == 1:
+                    raise
+                left_out.append(LeftOut(str(folder), str(problem)))
+            advance(1)
+    if not records:
+        raise InputError(f"none of {len(folders)} runs can be read, the first since {left_out[-1].why}")
+    return records, left_out
 
 
 def listed(runs: Runs) -> list[Named]:
     """What was named, as a list, whether it was one thing or many."""
     return list(runs) if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
-
-
-def run_folders(path: Path) -> list[Path]:
-    """The folder itself if it holds a run, else those below it that do, in order of their names."""
-    if not path.exists():
-        raise InputError(f"there is no run folder {path}")
-    if not path.is_dir():
-        raise InputError(f"{path} is a file; name the run folder, the one with spec.json in it")
-    found = [path] if (path / "spec.json").is_file() else sorted(_below(path), key=naturally)
-    if not found:
-        raise InputError(f"{path} is not a run folder and holds none: there is no spec.json in or below it")
-    return found
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for inner in folder.iterdir():
-        if inner.is_dir() and not inner.name.startswith("."):
-            if (inner / "spec.json").is_file():
-                yield inner
-            else:
-                yield from _below(inner)
 
 
 def naturally(path: Path | str) -> list[tuple[float, str]]:

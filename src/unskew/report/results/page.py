@@ -32,6 +32,7 @@ from unskew.report.results.markup import (
 )
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
 from unskew.report.results.repeat import alone, shared, whole
+from unskew.report.results.search import left_out_told
 from unskew.report.results.sharing import sharing_section
 from unskew.report.results.statistics import Spread
 from unskew.report.results.usage import usage_bars, usage_told
@@ -57,6 +58,8 @@ def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
             f"{n} of {of} run{'s' if of > 1 else ''} did not finish"
             + (": the leaderboard counts what is done" if n < of else ": these are the numbers so far"),
         )
+    if left := [left for left in compared.left_out if not left.unfinished]:  # those are listed above
+        yield notice(left_out_told(left), f"{len(left)} left out")
     several = len(compared.tables) > 1
     yield contents(_links(compared))
     if several:

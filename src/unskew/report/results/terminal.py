@@ -9,6 +9,7 @@ from rich.table import Table
 from unskew.report.results import words
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.leaderboard import Row
+from unskew.report.results.search import left_out_told
 from unskew.report.results.statistics import Estimate
 
 
@@ -34,6 +35,10 @@ def show(compared: Comparison, console: Console) -> None:
         console.print(
             f"[yellow]{len(left)} of {len(compared.records)} runs did not finish[/] ({', '.join(states)})"
         )
+    if compared.left_out:
+        console.print("[yellow]left out:[/]")
+    for line in left_out_told(compared.left_out):
+        console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
 
 
 def table(rows: tuple[Row, ...]) -> Table:
