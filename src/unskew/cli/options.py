@@ -115,7 +115,7 @@ def loaded(
         raise InputError("which data? name a data set (see 'unskew datasets') or a file, e.g. digits")
     if data.partition("(")[0].lower().endswith(TABLES):
         chosen = {key: value for key, value in (("label", label), ("client", client)) if value is not None}
-        with _spelt("label", "client", "features", "drop", "impute", "fit"):
+        with spelt("label", "client", "features", "drop", "impute", "fit"):
             return load(data, data_folder, **chosen, **table.given())
     if about_columns := next(iter(table.given()), None):
         raise InputError(
@@ -157,7 +157,7 @@ def split(
         if late := [flag for flag, value in dealing.items() if value]:
             raise InputError(f"{expression} is a saved partition, so {late[0]} comes too late; leave it out")
         return Partition.load(expression, dataset)
-    with _spelt("clients", "min_samples", "samples_per_client", "fraction"):
+    with spelt("clients", "min_samples", "samples_per_client", "fraction"):
         return partition(
             dataset,
             expression,
@@ -171,7 +171,7 @@ def split(
 
 
 @contextmanager
-def _spelt(*names: str) -> Iterator[None]:
+def spelt(*names: str) -> Iterator[None]:
     """Messages name Python's ``clients=20``; on the command line the same is ``--clients 20``."""
     try:
         yield

@@ -16,6 +16,7 @@ from unskew.errors import InputError
 from unskew.progress import tell_columns
 
 if TYPE_CHECKING:
+    from unskew.data import Dataset
     from unskew.report.diagnosis import Diagnosis
 
 
@@ -53,15 +54,34 @@ def partition(
         float | None, typer.Option("--solve", metavar="EMD", help="List every setting that reaches this EMD.")
     ] = None,
     classes: Annotated[
-        int | None, typer.Option("--classes", help="With --solve: the number of classes.")
+        int | None, typer.Option("--classes", help="With --solve and no data: the number of classes.")
     ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Make, inspect, draw and save a partition of a data set over clients."""
     if solve is not None:
-        if data is not None:
-            raise InputError("--solve needs no data, only --classes; leave out DATASET and P")
-        _solve(solve, classes, clients, as_json)
+        if expression is not None:
+            raise InputError(
+                f"--solve lists the settings of every family; leave out {expression}, or write --emd {solve:g} to "
+                "have it solved for this data"
+            )
+        if (data is None) == (classes is None):
+            raise InputError(
+                f"how many classes? write unskew partition --solve {solve:g} --classes 10, or name the data"
+                if data is None
+                else f"--classes goes without data: the classes of {data} are counted; leave out one of the two"
+            )
+        columns = options.TableFlags(features, drop, impute, fit)
+        given = options.loaded(data, data_folder, label, client, columns) if classes is None else classes
+        _solve(
+            solve,
+            given,
+            20 if clients is None else clients,
+            fraction,
+            samples_per_client,
+            min_samples,
+            as_json,
+        )
         return
     if classes is not None:
         raise InputError("--classes goes with --solve; with data the classes are counted")
@@ -173,21 +193,54 @@ def _in_the_thesis(expression: str) -> str:
     return f"{short}({','.join(values)})" if short else ""
 
 
-def _solve(emd: float, classes: int | None, clients: int | None, as_json: bool) -> None:
+def _solve(
+    emd: float,
+    given: int | Dataset,
+    clients: int,
+    fraction: float,
+    samples_per_client: int | None,
+    min_samples: int,
+    as_json: bool,
+) -> None:
     from unskew.data.partition import solutions
 
-    if classes is None:
-        raise InputError(f"how many classes? write unskew partition --solve {emd:g} --classes 10")
-    found = solutions(emd, classes) if clients is None else solutions(emd, classes, clients=clients)
+    names = ("clients", "min_samples", "samples_per_client", "fraction")
+    with options.spelt(*names), Console(stderr=True).status("simulating what no formula tells"):
+        found = solutions(
+            emd, given, clients,
+            fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples,
+        )  # fmt: skip
+    if isinstance(given, int):
+        many = (
+            "unlimited samples" if samples_per_client is None else f"{samples_per_client:,} samples a client"
+        )
+        pool, classes = f"{given} equal classes of {many}", given
+    else:
+        pool, classes = given.name, given.classes
+        if fraction != 1:
+            pool += f", {fraction:.4g} of its samples"
+        if samples_per_client is not None:
+            pool += f", {samples_per_client:,} samples a client"
     if as_json:
-        listed = [{"partition": expression, "emd": exact} for expression, exact in found]
-        typer.echo(json.dumps({"emd": emd, "classes": classes, "clients": clients, "solutions": listed}))
+        listed = [
+            {"partition": expression, "emd": float(exact), "spread": exact.spread}
+            for expression, exact in found
+        ]
+        typer.echo(
+            json.dumps(
+                {"emd": emd, "classes": classes, "clients": clients, "pool": pool, "solutions": listed}
+            )
+        )
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("partition", no_wrap=True)
     table.add_column("in the thesis", no_wrap=True)
-    table.add_column("EMD", justify="right")
+    table.add_column("EMD", no_wrap=True)
     for expression, exact in found:
-        table.add_row(escape(expression), _in_the_thesis(expression), f"{exact:.4f}")
+        shown = str(exact) if exact.spread >= 0.0005 else f"{exact:.4f}"
+        table.add_row(escape(expression), _in_the_thesis(expression), shown)
     console = Console()
     console.print(table)
+    console.print(f"[dim]{escape(pool)}; {clients:,} clients[/]")
+    if any(exact.spread for _, exact in found):
+        console.print("[dim]±: simulated, the mean of many partitions and the deviation of a single one[/]")

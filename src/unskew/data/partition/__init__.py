@@ -4,6 +4,7 @@ from unskew.data.partition.by import By
 from unskew.data.partition.dirichlet import Dirichlet
 from unskew.data.partition.dirichlet_client import DirichletClient
 from unskew.data.partition.emd import Emd
+from unskew.data.partition.expected import Expected, Pool
 from unskew.data.partition.family import Family, Task, build_family
 from unskew.data.partition.labels import Labels, Shards
 from unskew.data.partition.limit_labels import LimitLabels
@@ -13,7 +14,7 @@ from unskew.data.partition.presets import PRESETS, Preset
 from unskew.data.partition.q import LimitLabelsQ, Q
 from unskew.data.partition.result import Partition
 from unskew.data.partition.scarcity import Scarce, solve_scarcity
-from unskew.data.partition.solve import reach, solutions
+from unskew.data.partition.solve import expected_emd, reach, solutions
 from unskew.data.partition.uniform import Iid, Quantity
 
 FAMILIES: dict[str, type[Family]] = {
@@ -41,6 +42,7 @@ __all__ = [
     "Dirichlet",
     "DirichletClient",
     "Emd",
+    "Expected",
     "Family",
     "Iid",
     "Labels",
@@ -48,6 +50,7 @@ __all__ = [
     "LimitLabelsQ",
     "Mixed",
     "Partition",
+    "Pool",
     "Preset",
     "Q",
     "Quantity",
@@ -55,6 +58,7 @@ __all__ = [
     "Shards",
     "Task",
     "build_family",
+    "expected_emd",
     "partition",
     "reach",
     "solutions",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from unskew.data.dataset import Array
@@ -40,11 +42,63 @@ def owners_of_classes(task: Task, each: int, weights: Array | None = None) -> li
     return owners
 
 
+Cell = Callable[[int], tuple[float, float]]
+"""From the owners of a class to the shares of it that an owner and that another client hold."""
+
+
+def shares_of_owners(task: Task, each: int, cell: Cell) -> Array:
+    """One draw of owners, and the share of all samples that each client then holds of each class."""
+    owners = owners_of_classes(task, each)
+    table = np.empty((task.clients, task.classes))
+    for y, who in enumerate(owners):
+        own, other = cell(len(who))
+        table[:, y] = other
+        table[who, y] = own
+    return table / task.classes
+
+
+def emd_of_owners(each: int, classes: int, clients: int, cell: Cell) -> float | None:
+    """The EMD where clients own ``each`` of the classes, all equally large; ``None`` if it depends on who owns what.
+
+    A client's EMD is twice what it holds of its own classes beyond their due, if it holds no less than its due of
+    any of them and no more of any other. Summed over clients, that does not depend on who owns what.
+    """
+    each = min(each, classes)
+    if clients * each < classes:  # every class has one owner, so clients own two numbers of classes
+        few, more = divmod(classes, clients)
+        own, other = cell(1)
+        return sum(
+            number * (j * abs(own - held) + (classes - j) * abs(other - held)) / classes
+            for j, number in ((few, clients - more), (few + 1, more))
+            for held in [(j * own + (classes - j) * other) / classes]
+        )
+    few, many = divmod(clients * each, classes)  # ``many`` classes have one owner more
+    cells = [(classes - many, few, *cell(few))] + ([(many, few + 1, *cell(few + 1))] if many else [])
+    total = 2 * (sum(number * owners * own for number, owners, own, _ in cells) - each) / classes
+    if not many:
+        return abs(total)
+    (_, _, own_few, other_few), (_, _, own_many, other_many) = cells
+    for i in {
+        max(0, each - (classes - many)),
+        min(each, many),
+    }:  # its classes with one owner more: the fewest, the most
+        held = (each - i) * own_few + i * own_many
+        held += (classes - many - each + i) * other_few + (many - i) * other_many
+        if (
+            min(own_few, own_many) < held / classes - 1e-12
+            or max(other_few, other_many) > held / classes + 1e-12
+        ):
+            return None
+    return total
+
+
 def _slots(total: int, most: int, weights: Array, rng: np.random.Generator) -> Array:
     """How many owners each class has: in proportion to ``weights``, but at least 1 and at most ``most``."""
     low, high = 0.0, most / weights.min()
     for _ in range(200):  # the scale at which the clipped proportions sum to the total
         scale = (low + high) / 2
+        if scale in (low, high):
+            break  # neighbouring numbers
         if np.clip(scale * weights, 1, most).sum() < total:
             low = scale
         else:

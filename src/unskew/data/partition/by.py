@@ -25,6 +25,9 @@ class By(Family):
     column: str
     name: ClassVar[str] = "by"
 
+    def counts(self, task: Task) -> Array:
+        raise InputError(f"{self} has the EMD of the data itself: measure it with unskew diagnose")
+
     def owners(self, task: Task) -> Array:
         values = _distinct(self._values(task.columns))[1]
         return np.asarray(values if task.used is None else values[task.used])

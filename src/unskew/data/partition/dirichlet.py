@@ -14,7 +14,7 @@ from unskew.data.partition.deal import from_logs, log_gamma_draws, thrown
 from unskew.data.partition.family import Family, Task, above_zero
 
 ALPHA_ENDS = 1e6, 1e-6  # as good as iid, as good as every class at one client
-_CELLS = 100_000  # drawn to estimate an expected EMD: good to about 0.005
+_CELLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -51,31 +51,33 @@ class Dirichlet(Family):
             held += counts[:, y]
         return counts
 
-    def expected_emd(self, classes: int, clients: int) -> float | None:
-        """An estimate from draws that are always the same, of unlimited samples."""
-        if self.cap:
-            return None
-        return _estimated_emd(self.alpha, classes, clients)
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        return 0.0 if min(classes, clients) == 1 else None
 
-    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+    def unlimited(self, task: Task) -> Array:
+        if self.cap:
+            return super().unlimited(task)
+        weights = from_logs(
+            log_gamma_draws(self.alpha, (task.classes, task.clients), task.generator("weights"))
+        )
+        return np.asarray((weights / weights.sum(axis=1, keepdims=True)).T / task.classes)
+
+    def knob_ends(self, task: Task) -> tuple[float, float]:
         return ALPHA_ENDS
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        # alpha -> 0 throws whole classes at random clients: j_k of them at client k gives
-        # EMD = 2 - 2/M^2 sum_k j_k^2, and E sum_k j_k^2 = M + M(M-1)/K
-        return 0.0, 2 - 2 / classes - 2 * (classes - 1) / (classes * clients)
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        """Thesis section 3.3: by bisection."""
+        near = bisect_alpha(lambda alpha: _estimated_emd(alpha, classes, clients), emd)
+        return [cls(**{**given, "alpha": near})]
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        """Thesis section 3.3: by bisection."""
-        low, high = cls.reach(classes, clients, given)
-        if not low <= emd <= high + 1e-9:
-            return []
-        return [cls(**{**given, "alpha": bisect_alpha(lambda a: _estimated_emd(a, classes, clients), emd)})]
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(**{**given, "alpha": end}) for end in ALPHA_ENDS]
 
 
 def _estimated_emd(alpha: float, classes: int, clients: int) -> float:
+    """Of unlimited samples, from draws that are always the same: good to about 0.005."""
     clients = min(clients, 1000)  # the EMD has settled long before (thesis figure 3.1: at 15)
     total, repeats = 0.0, max(1, _CELLS // (classes * clients))
     for i in range(repeats):

@@ -11,6 +11,7 @@ import numpy as np
 from unskew.data.dataset import Array
 from unskew.data.partition.deal import shares
 from unskew.data.partition.family import Family, Task
+from unskew.data.partition.limit_labels import highest_emd
 from unskew.errors import InputError
 
 
@@ -40,9 +41,7 @@ class Emd(Family):
     def counts(self, task: Task) -> Array:
         rng = task.generator("vector")
         present = task.present
-        # fewer clients than classes leave some to nobody: then classes form as many groups as clients
-        length = min(task.clients, len(present))
-        group = rng.permutation(len(present)) % length
+        length, group = _groups(task, rng)
         target = min(self.target, 2 - 2 / length)
         p = vector_with_emd(target, length, rng)
         shift = np.arange(task.clients) % length
@@ -52,16 +51,51 @@ class Emd(Family):
             counts[:, y] = shares(int(task.sizes[y]), portions[shift, i], task.generator("shares", int(y)))
         return counts
 
-    def expected_emd(self, classes: int, clients: int) -> float:
+    def closed_emd(self, classes: int, clients: int) -> float:
+        top = highest_emd(1, classes, clients)
+        if self.target > top + 1e-9:
+            raise _beyond(self.target, clients, top)
         return self.target
 
-    @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        return 0.0, max(0.0, 2 - 2 * max(1 / classes, 1 / clients))
+    def knob_ends(self, task: Task) -> tuple[float, float]:
+        return 0.0, top_of(task)
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        return [cls(emd)] if emd <= cls.reach(classes, clients, given)[1] + 1e-9 else []
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(emd)] if emd <= highest_emd(1, classes, clients) + 1e-9 else []
+
+    @classmethod
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(0.0), _Most(0.0)]  # type: ignore[list-item]
+
+
+class _Most(Emd):
+    """As much skew as this family can make of a task."""
+
+    def counts(self, task: Task) -> Array:
+        return Emd(top_of(task)).counts(task)
+
+    def closed_emd(self, classes: int, clients: int) -> float:
+        return highest_emd(1, classes, clients)
+
+
+def top_of(task: Task) -> float:
+    """The highest EMD on this task: every group of classes at clients of its own, 2 - 2 sum of squared shares."""
+    length, group = _groups(task, task.generator("vector"))
+    sizes = np.bincount(group, task.sizes[task.present], minlength=length) / max(1, task.samples)
+    return max(0.0, float(2 - 2 * np.square(sizes).sum()) - 1e-9)
+
+
+def _groups(task: Task, rng: np.random.Generator) -> tuple[int, Array]:
+    """Fewer clients than classes leave some to nobody: then classes form as many groups as clients."""
+    length = min(task.clients, len(task.present))
+    return length, rng.permutation(len(task.present)) % length
+
+
+def _beyond(target: float, clients: int, top: float) -> InputError:
+    return InputError(
+        f"emd cannot reach {target:g} on these labels: with {clients} clients it is 0 to {top:.4g}"
+    )
 
 
 def vector_with_emd(target: float, length: int, rng: np.random.Generator) -> Array:
@@ -125,10 +159,7 @@ def _portions(p: Array, target: float, sizes: Array, group: Array, clients: Arra
         peak = np.eye(len(p))[int(p.argmax())]
         portions, reached = system(peak)
         if reached < target - 1e-9:
-            raise InputError(
-                f"emd cannot reach {target:g} on these labels: with {clients.sum()} clients it is "
-                f"0 to {reached:.4g}"
-            )
+            raise _beyond(target, int(clients.sum()), reached)
         soft, sharp = 0.0, 1.0
         for _ in range(60):
             middle = (soft + sharp) / 2

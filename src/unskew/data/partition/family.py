@@ -89,23 +89,37 @@ class Family:
         """What the data itself calls its clients, if it has names for them."""
         return None
 
-    def expected_emd(self, classes: int, clients: int) -> float | None:
-        """The EMD (thesis eq. 3.3) of unlimited samples, equally many of each class; ``None`` if unknown."""
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        """The EMD (thesis eq. 3.3) of unlimited samples, equally many of each class, where a formula is exact.
+
+        ``None`` where only drawing tells; then ``unlimited`` is drawn.
+        """
         return None
 
-    def knob_ends(self, classes: int, clients: int) -> tuple[float, float] | None:
-        """The knob's values at the least and at the most skew; ``None`` where it does not turn smoothly."""
+    def unlimited(self, task: Task) -> Array:
+        """One draw for unlimited samples: the share of all that each client holds of each class.
+
+        ``task`` has many samples, equally many of each class. Families whose samples fall by chance override this,
+        since even of many samples chance makes an EMD.
+        """
+        return np.asarray(self.counts(task) / task.samples)
+
+    def knob_ends(self, task: Task) -> tuple[float, float] | None:
+        """The ends between which the knob turns on this task; ``None`` where it does not turn smoothly."""
         return None
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        """The lowest and highest expected EMD when the parameters ``given`` are fixed."""
-        return 0.0, 0.0
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        """A member for each way to have this EMD, such as the t of ``limit_labels``; its knob as a formula tells it.
+
+        Every way can have an EMD of 0. Of a family that goes in steps: all its members, the most skewed first.
+        """
+        return [cls(**given)]
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        """Every member with this expected EMD among those with the parameters ``given``."""
-        return [cls(**given)] if abs(emd) < 1e-9 else []
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        """Members among which those with the least and with the most skew are, the parameters ``given`` fixed."""
+        return [cls(**given)]
 
     def __str__(self) -> str:
         return render(self)

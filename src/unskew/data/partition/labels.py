@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.data.partition.assign import owners_of_classes
+from unskew.data.partition.assign import emd_of_owners, owners_of_classes, shares_of_owners
 from unskew.data.partition.deal import equal_shares
 from unskew.data.partition.family import Family, Task, at_least_one, no_more_than_classes
-from unskew.data.partition.limit_labels import highest_emd
 from unskew.errors import InputError
 
 
@@ -46,17 +44,19 @@ class Labels(Family):
             counts[owners[y], y] = equal_shares(int(task.sizes[y]), len(owners[y]), rng)
         return counts
 
-    def expected_emd(self, classes: int, clients: int) -> float:
-        return highest_emd(self.q, classes, clients)
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        return emd_of_owners(self.q, classes, clients, lambda owners: (1 / owners, 0.0))
+
+    def unlimited(self, task: Task) -> Array:
+        return shares_of_owners(task, self.q, lambda owners: (1 / owners, 0.0))
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        return 0.0, highest_emd(1, classes, clients)
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(q) for q in range(1, classes + 1)]
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        members = (cls(q) for q in range(1, classes + 1))
-        return list(islice((m for m in members if abs(m.expected_emd(classes, clients) - emd) < 5e-3), 1))
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(len(task.present)), cls(1)]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,8 @@ class Shards(Family):
     """Samples sorted by class and cut into s equal shards a client, dealt at random.
 
     McMahan et al. (AISTATS 2017): two shards a client there. A client holds at most a few classes, perhaps
-    one of them twice. EMD = M E|h/s - 1/M|, h the shards of one class among the client's s: hypergeometric.
+    one of them twice. EMD = M E|h/s - 1/M|, h the shards of one class among the client's s: hypergeometric. That
+    is where M divides the sK shards; elsewhere shards lie across classes and it is simulated.
     """
 
     s: int = 2
@@ -94,26 +95,32 @@ class Shards(Family):
         np.add.at(counts, (client[shard], y), length)
         return counts
 
-    def expected_emd(self, classes: int, clients: int) -> float:
-        """For shards that divide classes evenly; else the nearest such number of them."""
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        """Where shards divide classes evenly; elsewhere some lie in two or more classes."""
         shards = self.s * clients
-        of_class = max(1, round(shards / classes))
-        if of_class >= shards:
+        of_class, over = divmod(shards, classes)
+        if min(classes, clients) == 1:
             return 0.0
+        if over:
+            return None
         total, all_ways = 0.0, _log_comb(shards, self.s)
         for h in range(max(0, self.s - (shards - of_class)), min(self.s, of_class) + 1):
             ways = _log_comb(of_class, h) + _log_comb(shards - of_class, self.s - h)
             total += math.exp(ways - all_ways) * abs(h / self.s - 1 / classes)
         return classes * total
 
-    @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        return 0.0, highest_emd(1, classes, clients)
+    def unlimited(self, task: Task) -> Array:
+        """Cut without a remainder: a shard has one sample for every class, a class one for every shard."""
+        even = replace(task, sizes=np.full(task.classes, self.s * task.clients))
+        return np.asarray(self.counts(even) / even.samples)
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        members = (cls(s) for s in range(1, 10 * classes))
-        return list(islice((m for m in members if abs(m.expected_emd(classes, clients) - emd) < 5e-3), 1))
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(s) for s in range(1, 10 * classes)]
+
+    @classmethod
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(10 * len(task.present) - 1), cls(1)]
 
 
 def _log_comb(n: int, k: int) -> float:

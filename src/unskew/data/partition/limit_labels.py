@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.data.partition.assign import owners_of_classes
+from unskew.data.partition.assign import emd_of_owners, owners_of_classes, shares_of_owners
 from unskew.data.partition.deal import equal_shares
 from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
 from unskew.errors import InputError
@@ -59,29 +59,37 @@ class LimitLabels(Family):
             counts[owners[y], y] += equal_shares(size - for_all, len(owners[y]), rng)
         return counts
 
-    def expected_emd(self, classes: int, clients: int) -> float:
-        return self.f * highest_emd(self.t, classes, clients)
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        """2f - 2tf/M (eq. 3.6b) wherever owners suffice; what every client gets anyway scales it by f."""
+        full = emd_of_owners(self.t, classes, clients, lambda owners: (1 / owners, 0.0))
+        return None if full is None or self.at_least else self.f * full
 
-    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
+    def unlimited(self, task: Task) -> Array:
+        if self.at_least:
+            return super().unlimited(task)
+        rest = (1 - self.f) / task.clients
+        return shares_of_owners(task, self.t, lambda owners: (rest + self.f / owners, rest))
+
+    def knob_ends(self, task: Task) -> tuple[float, float]:
         return 0.0, 1.0
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        return 0.0, highest_emd(given.get("t", 1), classes, clients)
-
-    @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
         """Thesis section 3.3: every t for which eq. 3.6b has a solution f in 0..1."""
         found = []
-        for t in [given["t"]] if "t" in given else range(1, classes):
+        for t in [given["t"]] if "t" in given else range(1, max(2, classes)):
             top = highest_emd(t, classes, clients)
             if emd <= top + 1e-9:
-                found.append(
-                    cls(**{**given, "t": t, "f": min(1.0, round(emd / top, 12)) if top > 0 else 0.0})
-                )
+                f = min(1.0, round(emd / top, 12)) if top > 0 else 0.0
+                found.append(cls(**{**given, "t": t, "f": f}))
         return found
+
+    @classmethod
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(**{**given, "t": given.get("t", 1), "f": f}) for f in (0.0, 1.0)]
 
 
 def highest_emd(t: int, classes: int, clients: int) -> float:
     """The EMD of clients that hold only their own t classes; fewer than M/t clients must own more than t."""
-    return max(0.0, 2 - 2 * max(t / classes, 1 / clients))
+    found = emd_of_owners(t, classes, clients, lambda owners: (1 / owners, 0.0))
+    return max(0.0, 2 - 2 * t / classes) if found is None else found

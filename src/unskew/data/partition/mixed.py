@@ -64,30 +64,27 @@ class Mixed(Family):
             ]
         )
 
-    def expected_emd(self, classes: int, clients: int) -> float | None:
+    def closed_emd(self, classes: int, clients: int) -> float | None:
         ahead = round(self.share * clients)
         groups = ((self.first, ahead), (self.second, clients - ahead))
-        emds = [part.expected_emd(classes, size) if size else 0.0 for part, size in groups]
+        emds = [part.closed_emd(classes, size) if size else 0.0 for part, size in groups]
         if emds[0] is None or emds[1] is None:
             return None
         return float(ahead * emds[0] + (clients - ahead) * emds[1]) / clients
 
-    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
-        ends = self._emds(classes, clients)
-        return (0.0, 1.0) if ends[0] >= ends[1] else (1.0, 0.0)
+    def unlimited(self, task: Task) -> Array:
+        ahead = round(self.share * task.clients)
+        groups = (("first", self.first, ahead), ("second", self.second, task.clients - ahead))
+        tables = [
+            part.unlimited(task.part(word, task.sizes, size)) * (size / task.clients)
+            for word, part, size in groups
+            if size
+        ]
+        return np.concatenate(tables)
 
-    def _emds(self, classes: int, clients: int) -> tuple[float, float]:
-        return tuple(part.expected_emd(classes, clients) or 0.0 for part in (self.first, self.second))  # type: ignore[return-value]
+    def knob_ends(self, task: Task) -> tuple[float, float]:
+        return 0.0, 1.0
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        ends = sorted(cls(**given)._emds(classes, clients))
-        return ends[0], ends[1]
-
-    @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        first, second = cls(**given)._emds(classes, clients)
-        if not min(first, second) - 1e-9 <= emd <= max(first, second) + 1e-9:
-            return []
-        share = 0.5 if first == second else round((emd - second) / (first - second), 12)
-        return [cls(**{**given, "share": min(1.0, max(0.0, share))})]
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(**{**given, "share": share}) for share in (0.0, 1.0)]

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.data.partition.assign import owners_of_classes
+from unskew.data.partition.assign import Cell, emd_of_owners, owners_of_classes, shares_of_owners
 from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
-from unskew.data.partition.limit_labels import highest_emd
 
 
 @dataclass(frozen=True)
@@ -35,20 +34,22 @@ class Q(Family):
     def counts(self, task: Task) -> Array:
         return _thrown_to_owners(task, 1, self.q)
 
-    def expected_emd(self, classes: int, clients: int) -> float:
-        return _expected(1, self.q, classes, clients)
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        return _closed(1, self.q, classes, clients)
 
-    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
-        return max(1 / classes, 1 / clients), 1.0
+    def unlimited(self, task: Task) -> Array:
+        return shares_of_owners(task, 1, _cell(self.q, task.clients))
+
+    def knob_ends(self, task: Task) -> tuple[float, float]:
+        return _ends(1, len(task.present), task.clients)
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        return 0.0, highest_emd(1, classes, clients)
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(q) for q in _start(emd, 1, classes, clients)]
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        q = round(emd / 2 + max(1 / classes, 1 / clients), 12)
-        return [cls(min(q, 1.0))] if q <= 1 + 1e-9 else []
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(end) for end in _ends(1, len(task.present), task.clients)]
 
 
 @dataclass(frozen=True)
@@ -75,30 +76,45 @@ class LimitLabelsQ(Family):
         no_more_than_classes(self.t, task.classes, "t of limit_labels_q")
         return _thrown_to_owners(task, self.t, self.q)
 
-    def expected_emd(self, classes: int, clients: int) -> float:
-        return _expected(self.t, self.q, classes, clients)
+    def closed_emd(self, classes: int, clients: int) -> float | None:
+        return _closed(self.t, self.q, classes, clients)
 
-    def knob_ends(self, classes: int, clients: int) -> tuple[float, float]:
-        return max(self.t / classes, 1 / clients), 1.0
+    def unlimited(self, task: Task) -> Array:
+        return shares_of_owners(task, self.t, _cell(self.q, task.clients))
+
+    def knob_ends(self, task: Task) -> tuple[float, float]:
+        return _ends(self.t, len(task.present), task.clients)
 
     @classmethod
-    def reach(cls, classes: int, clients: int, given: Mapping[str, Any]) -> tuple[float, float]:
-        return 0.0, highest_emd(given.get("t", 1), classes, clients)
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        """Thesis section 3.3: every t in 1..M-1 for which eq. 3.13 has a solution q in t/M..1."""
+        which = [given["t"]] if "t" in given else range(1, max(2, classes))
+        return [cls(t, q) for t in which for q in _start(emd, t, classes, clients)]
 
     @classmethod
-    def solve(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
-        """Thesis section 3.3: every t in 1..M-1 for which t/M <= q <= 1."""
-        found = []
-        for t in [given["t"]] if "t" in given else range(1, classes):
-            q = round(emd / 2 + max(t / classes, 1 / clients), 12)
-            if q <= 1 + 1e-9:
-                found.append(cls(t, min(q, 1.0)))
-        return found
+    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+        t = given.get("t", 1)
+        return [cls(t, end) for end in _ends(t, len(task.present), task.clients)]
 
 
-def _expected(t: int, q: float, classes: int, clients: int) -> float:
-    own = max(t / classes, 1 / clients)
-    return 2 * abs(q - own) if own < 1 else 0.0
+def _cell(q: float, clients: int) -> Cell:
+    return lambda owners: (
+        (q / owners, (1 - q) / (clients - owners)) if owners < clients else (1 / clients, 0.0)
+    )
+
+
+def _closed(t: int, q: float, classes: int, clients: int) -> float | None:
+    return emd_of_owners(t, classes, clients, _cell(q, clients))
+
+
+def _ends(t: int, classes: int, clients: int) -> tuple[float, float]:
+    return min(1.0, max(t / classes, 1 / clients)), 1.0
+
+
+def _start(emd: float, t: int, classes: int, clients: int) -> list[float]:
+    """q of eq. 3.13, if there is one; of fewer than M/t clients each owns more than t classes."""
+    q = round(emd / 2 + _ends(t, classes, clients)[0], 12)
+    return [min(q, 1.0)] if q <= 1 + 1e-9 else []
 
 
 def _thrown_to_owners(task: Task, t: int, q: float) -> Array:

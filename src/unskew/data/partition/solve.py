@@ -1,54 +1,221 @@
-"""From a wanted EMD to a family's parameters (thesis section 3.3), in theory and on given data."""
+"""From a wanted EMD to a family's parameters (thesis section 3.3): on average over a pool, or on given data."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from unskew.data.dataset import Array, Dataset
+from unskew.data.partition.expected import Expected, Pool, expected_on
 from unskew.data.partition.family import Family, Task, build_family
+from unskew.data.partition.uniform import Iid
 from unskew.errors import InputError
 from unskew.expression import Call, parse_one
 
-CLOSE = 0.005  # a closed form that comes this near on the data at hand is taken as it is
+CLOSE = 0.005  # an EMD that comes this near is taken as it is
+STEP = 0.05  # a family that goes in steps is refused where none comes nearer than this
 MOST_LISTED = 1000  # classes: their settings are too many to read long before
-TURNS = 3  # solutions tried, where the first cannot reach the EMD on the data at hand
+MOST_CELLS = 1_000_000  # clients x classes of a pool whose settings are simulated
+MOST_SAMPLES = 2_000_000  # and its samples
+TURNS = 3  # ways tried, where the first cannot reach the EMD on the data at hand
+MOST_WAYS = 20  # looked at of one family, evenly spread, where each takes a simulation or a partition
+GRID = 24  # settings of a knob looked at, where turning it does not reach the EMD
+
+Given = int | Dataset | Array | Sequence[int]
 
 
-def solutions(emd: float, classes: int, clients: int = 20) -> list[tuple[str, float]]:
-    """Every family's expressions with this EMD, each with the EMD it has exactly once written down.
+def expected_emd(
+    expression: str | Family,
+    data: Given,
+    clients: int = 20,
+    *,
+    fraction: float = 1.0,
+    samples_per_client: int | None = None,
+    min_samples: int = 1,
+) -> Expected:
+    """The EMD that ``partition`` with these settings has on average, and how far single partitions lie from it.
 
-    For unlimited samples, equally many of each class; parameters have four digits, so the EMD next to them
-    may differ in the fourth. The EMD of ``dirichlet`` is an estimate, good to about 0.005.
+    ``data`` is a data set, its labels, or a number of classes: then of unlimited samples, equally many of each, or of
+    ``samples_per_client`` in all. Where a formula is exact it is taken, and ``spread`` is 0; elsewhere a fixed number
+    of partitions is drawn, always the same ones.
+    """
+    pool = Pool.of(
+        data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
+    )
+    return expected_on(build_family(expression), pool)
+
+
+def reach(
+    family: str | Family,
+    data: Given,
+    clients: int = 20,
+    *,
+    fraction: float = 1.0,
+    samples_per_client: int | None = None,
+    min_samples: int = 1,
+) -> tuple[Expected, Expected]:
+    """The lowest and highest EMD to be expected of a family, its other parameters as given or free."""
+    pool = Pool.of(
+        data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
+    )
+    cls, given = _open(family)
+    if cls.knob:
+        given.pop(cls.knob, None)
+    return _reached(cls, pool, given)
+
+
+def _reached(cls: type[Family], pool: Pool, given: Mapping[str, Any]) -> tuple[Expected, Expected]:
+    found = sorted(expected_on(member, pool) for member in cls.extremes(pool.task(0), given))
+    return found[0], found[-1]
+
+
+def solutions(
+    emd: float,
+    data: Given,
+    clients: int = 20,
+    *,
+    fraction: float = 1.0,
+    samples_per_client: int | None = None,
+    min_samples: int = 1,
+) -> list[tuple[str, Expected]]:
+    """Every family's expressions with this EMD, each with the EMD to be expected of it as it is written down.
+
+    On ``data`` as for ``expected_emd``. Parameters have four digits, so the EMD beside them may differ in the third.
+    Where settings are simulated and a family has more than 20 ways to an EMD, such as the t of ``limit_labels`` of
+    many classes, 20 of them are listed.
     """
     from unskew.data.partition import FAMILIES
 
-    _check(emd, classes, clients)
-    if classes > MOST_LISTED:
-        raise InputError(
-            f"settings are listed for at most {MOST_LISTED} classes, not {classes}; ask for one family's with "
-            f'partition(data, "dirichlet", {clients}, emd={emd:g})'
-        )
+    _check(emd)
+    pool = Pool.of(
+        data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
+    )
+    _listable(emd, pool)
     found = []
+    searched = []
     for cls in FAMILIES.values():
         needed = {f.name for f in _fields(cls) if f.default is dataclasses.MISSING}
         if not needed <= set(cls.free):
             continue  # mixed, by and quantity are not settled by an EMD alone
-        for member in cls.solve(emd, classes, clients, {}):
-            knob = getattr(member, cls.knob) if cls.knob else 0
-            if isinstance(knob, float) and cls.name != "emd":
-                member = _with_knob(member, float(f"{knob:.4g}"))
-            reached = member.expected_emd(classes, clients)
-            found.append((_written(member), emd if reached is None else reached))
+        searched.append(cls)
+        for member in _solved(cls, emd, pool):
+            reached = expected_on(member, pool)
+            if abs(reached - emd) <= 2 * CLOSE:
+                found.append((_written(member), reached))
     if not found:
-        high = max(cls.reach(classes, clients, {})[1] for cls in FAMILIES.values() if cls.free)
+        ends = [end for cls in searched for end in _reached(cls, pool, {**cls.free})]
         raise InputError(
-            f"no family reaches EMD {emd:g}: with {classes} classes and {clients} clients it is 0 to "
-            f"{high:.4g}"
+            f"no family reaches EMD {emd:g}: with {pool.classes} classes and {clients} clients it is "
+            f"{min(ends)} to {max(ends)}"
         )
     return found
+
+
+def _listable(emd: float, pool: Pool) -> None:
+    instead = f'ask for one family\'s with partition(data, "dirichlet", {pool.clients}, emd={emd:g})'
+    if pool.classes > MOST_LISTED:
+        raise InputError(
+            f"settings are listed for at most {MOST_LISTED} classes, not {pool.classes}; {instead}"
+        )
+    if pool.sizes is not None and (pool.clients * pool.classes > MOST_CELLS or pool.used > MOST_SAMPLES):
+        raise InputError(
+            f"settings are listed for at most {MOST_CELLS:,} clients x classes and {MOST_SAMPLES:,} samples, since "
+            f"each is simulated; {instead}"
+        )
+
+
+def _solved(cls: type[Family], emd: float, pool: Pool) -> list[Family]:
+    """Members of a family that have this EMD on average, or come as near as its steps allow."""
+    found = []
+    ways: list[Family] = list(cls.starts(emd, pool.classes, pool.clients, {}))
+    if ways and ways[0].knob_ends(pool.task(0)) is None:
+        return [_nearest_step(ways, emd, lambda member: expected_on(member, pool))[0]]
+    if pool.sizes is not None and set(cls.free) - {cls.knob}:
+        # chance adds to what formulas tell, so that more ways may have it
+        more = max(0.0, emd - expected_on(Iid(), pool) - 4 * CLOSE)
+        known = {_but_for_the_knob(way) for way in ways}
+        others = cls.starts(more, pool.classes, pool.clients, {})
+        ways += [way for way in others if _but_for_the_knob(way) not in known]
+        ways = ways[:: math.ceil(len(ways) / MOST_WAYS)]
+    for way in ways:
+        try:
+            member = _balanced(way, emd, pool)
+        except InputError:
+            continue  # some draws cannot be dealt so
+        if member is not None:
+            found.append(member)
+    return found
+
+
+def _but_for_the_knob(member: Family) -> tuple[Any, ...]:
+    return tuple(getattr(member, f.name) for f in _fields(type(member)) if f.name != member.knob)
+
+
+def _balanced(start: Family, emd: float, pool: Pool) -> Family | None:
+    """The member whose knob gives this EMD on average; ``None`` where none does."""
+    from scipy.optimize import brentq
+
+    def off(knob: float) -> float:
+        """Too much or too little skew; none where a simulation could not tell it from none."""
+        found = expected_on(_with_knob(start, rounded(knob)), pool)
+        unsure = max(CLOSE / 5, min(CLOSE, found.spread / math.sqrt(pool.draws) / 4))
+        return 0.0 if abs(found - emd) <= unsure else float(found - emd)
+
+    def rounded(knob: float) -> float:
+        value = math.exp(knob) if start.knob_is_log else knob
+        return value if start.name == "emd" and value == emd else float(f"{value:.4g}")
+
+    def place(knob: float) -> float:
+        return math.log(knob) if start.knob_is_log else knob
+
+    ends = start.knob_ends(pool.task(0))
+    assert ends is not None
+    least, most = place(ends[0]), place(ends[1])
+    here = place(getattr(start, start.knob))
+    first = off(here)
+    if not first:
+        return _with_knob(start, rounded(here))
+    end, pace = (most if first < 0 else least), 0.02
+    while True:  # away from here until the EMD has been passed, in ever longer steps
+        pace *= 4
+        step = (most - least) * pace * (1 if first < 0 else -1)
+        there = here + step if abs(step) < abs(end - here) else end
+        second = off(there)
+        if not second:
+            return _with_knob(start, rounded(there))
+        if (first < 0) != (second < 0):
+            break
+        if there == end:
+            return _with_knob(start, rounded(end)) if abs(second) <= CLOSE else None
+        here, first = there, second
+    low, high = sorted((here, there))
+    return _with_knob(
+        start, rounded(brentq(off, low, high, xtol=(abs(most - least) + 1e-9) / 1e4, maxiter=15, disp=False))
+    )
+
+
+def _nearest_step(
+    members: list[Family], emd: float, measure: Callable[[Family], float]
+) -> tuple[Family, float]:
+    """Of members in steps of falling skew the one nearest to this EMD, and how far it is off."""
+    known: dict[int, float] = {}
+
+    def at(i: int) -> float:
+        if i not in known:
+            known[i] = float(measure(members[i]))
+        return known[i]
+
+    low, high = 0, len(members) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if at(middle) > emd else (low, middle)
+    for i in range(max(0, low - 2), min(len(members), high + 3)):  # chance may turn neighbours round
+        at(i)
+    best = min(known, key=lambda i: (abs(known[i] - emd), i))
+    return members[best], abs(known[best] - emd)
 
 
 def _written(member: Family) -> str:
@@ -56,14 +223,6 @@ def _written(member: Family) -> str:
     given = {f.name: getattr(member, f.name) for f in _fields(type(member))}
     at_default = {f.name for f in _fields(type(member)) if given[f.name] == f.default} - {member.knob}
     return str(Call(member.name, (), tuple((k, v) for k, v in given.items() if k not in at_default)))
-
-
-def reach(family: str | Family, classes: int, clients: int = 20) -> tuple[float, float]:
-    """The lowest and highest EMD that a family has, its other parameters as given or free."""
-    _check(0.0, classes, clients)
-    cls, given = _open(family)
-    given.pop(cls.knob, None)
-    return cls.reach(classes, clients, given)
 
 
 def solvable(expression: str | Family, emd: float) -> tuple[type[Family], dict[str, Any]]:
@@ -83,48 +242,60 @@ def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Fam
 
     The closed form is taken where it holds. Where it does not (a Dirichlet, unequal classes, few samples)
     the knob is turned by at most thirty halvings. Several solutions, such as the t of ``limit_labels``,
-    take turns by seed.
+    take turns by seed. Where none comes close, every way is looked at and the nearest is taken.
     """
     classes, clients = len(task.present), task.clients
-    _check(emd, classes, clients)
+    _check(emd)
     cls, given = solvable(expression, emd)
-    low, high = cls.reach(classes, clients, given)
-    candidates = cls.solve(emd, classes, clients, given)
-    if not low - 1e-9 <= emd <= high + 1e-9:
-        raise InputError(
-            f"{expression} cannot reach EMD {emd:g}: with {classes} classes and {clients} clients it is "
-            f"{low:.4g} to {high:.4g}"
-        )
-    if not candidates:
-        raise InputError(
-            f"no {cls.name}({cls.knob}) has EMD {emd:g} with {classes} classes; it goes in steps, so write "
-            f"limit_labels or emd, which reach every value"
-        )
-    turn = task.seed % len(candidates)
-    best, miss = candidates[turn], math.inf
-    for candidate in (candidates[turn:] + candidates[:turn])[:TURNS]:
-        member, off = _turned(candidate, emd, classes, clients, measure)
-        if off < miss:
-            best, miss = member, off
-        if miss <= CLOSE:
-            return best
-    ends = best.knob_ends(classes, clients)
-    span = [measure(_with_knob(best, end)) for end in ends] if ends else [-math.inf, math.inf]
-    if miss > 4 * CLOSE and not min(span) <= emd <= max(span):
+    seen: dict[Family, float] = {}
+
+    def told(member: Family) -> float:
+        if member not in seen:
+            seen[member] = measure(member)
+        return seen[member]
+
+    every_way: list[Family] = list(cls.starts(0.0, classes, clients, given))
+    smooth = every_way[0].knob_ends(task) is not None
+    if smooth:
+        ways: list[Family] = list(cls.starts(emd, classes, clients, given)) or every_way[:1]
+        turn = task.seed % len(ways)
+        for way in (ways[turn:] + ways[:turn])[:TURNS]:
+            member, off = _turned(way, emd, task, told)
+            if off <= CLOSE:
+                return member
+    else:
+        _nearest_step(every_way, emd, told)
+    span = [*seen.values(), *(measure(member) for member in cls.extremes(task, given))]
+    beyond = not min(span) <= emd <= max(span)
+    if smooth and not beyond:
+        for way in every_way[:: math.ceil(len(every_way) / MOST_WAYS)]:
+            _looked_at(way, task, told)
+        for member in sorted(seen, key=lambda m: abs(seen[m] - emd))[:TURNS]:
+            _polished(member, task, told)
+    best = min(seen, key=lambda m: abs(seen[m] - emd))
+    miss = abs(seen[best] - emd)
+    if miss <= CLOSE:
+        return best
+    if beyond and miss > 4 * CLOSE:
         raise InputError(
             f"{expression} cannot reach EMD {emd:g} on these labels: with {clients} clients it is "
             f"{min(span):.4g} to {max(span):.4g}"
+        )
+    if miss > STEP and not smooth:
+        raise InputError(
+            f"no {cls.name}({cls.knob}) has EMD {emd:g} on these labels: it goes in steps, and {best} comes nearest "
+            f"with {seen[best]:.4g}; write limit_labels or emd, which reach every value"
         )
     task.note(f"EMD {emd:g} was asked for; {best} comes nearest, {miss:.2g} off")
     return best
 
 
 def _turned(
-    member: Family, emd: float, classes: int, clients: int, measure: Callable[[Family], float]
+    member: Family, emd: float, task: Task, measure: Callable[[Family], float]
 ) -> tuple[Family, float]:
     """The member, its knob turned until the measured EMD is the wanted one, and by how much it still is not."""
-    miss, ends = abs(measure(member) - emd), member.knob_ends(classes, clients)
-    if miss <= CLOSE or ends is None:
+    miss, ends = abs(measure(member) - emd), _oriented(member, task, measure)
+    if miss <= CLOSE:
         return member, miss
     least, most = (math.log(end) for end in ends) if member.knob_is_log else ends
     for _ in range(30):
@@ -137,6 +308,36 @@ def _turned(
             break
         least, most = (middle, most) if got < emd else (least, middle)
     return member, miss
+
+
+def _oriented(member: Family, task: Task, measure: Callable[[Family], float]) -> tuple[float, float]:
+    """The knob's ends, that of less skew first."""
+    ends = member.knob_ends(task)
+    assert ends is not None
+    first, second = (measure(_with_knob(member, end)) for end in ends)
+    return ends if first <= second else (ends[1], ends[0])
+
+
+def _looked_at(start: Family, task: Task, measure: Callable[[Family], float]) -> None:
+    """Measured at even distances between the ends of its knob: few samples jump, and halving may miss the nearest."""
+    ends = start.knob_ends(task)
+    assert ends is not None
+    low, high = (math.log(end) for end in ends) if start.knob_is_log else ends
+    for i in range(GRID + 1):
+        place = low + (high - low) * i / GRID
+        measure(_with_knob(start, math.exp(place) if start.knob_is_log else place))
+
+
+def _polished(member: Family, task: Task, measure: Callable[[Family], float]) -> None:
+    """Measured more closely about one setting, between its neighbours of the grid."""
+    ends = member.knob_ends(task)
+    assert ends is not None
+    low, high = sorted(math.log(end) if member.knob_is_log else end for end in ends)
+    here = getattr(member, member.knob)
+    here, step = math.log(here) if member.knob_is_log else here, (high - low) / GRID
+    for i in range(-GRID // 2, GRID // 2 + 1):
+        place = min(high, max(low, here + step * 2 * i / GRID))
+        measure(_with_knob(member, math.exp(place) if member.knob_is_log else place))
 
 
 def _with_knob(member: Family, value: float) -> Family:
@@ -165,8 +366,6 @@ def _fields(cls: type[Family]) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(cls)  # type: ignore[arg-type]
 
 
-def _check(emd: float, classes: int, clients: int) -> None:
+def _check(emd: float) -> None:
     if not 0 <= emd < 2:
         raise InputError(f"an EMD lies between 0 and 2, not at {emd:g}")
-    if classes < 1 or clients < 1:
-        raise InputError(f"there must be at least one class and one client, not {classes} and {clients}")

@@ -14,7 +14,7 @@ from unskew.data.partition.family import Family, Task, above_zero
 
 @dataclass(frozen=True)
 class Iid(Family):
-    """All samples shuffled and dealt in equal shares; expected EMD 0."""
+    """All samples shuffled and dealt in equal shares; EMD 0 but for chance."""
 
     name: ClassVar[str] = "iid"
 
@@ -22,13 +22,16 @@ class Iid(Family):
         rng = task.generator("shares")
         return _cut(task, equal_shares(task.samples, task.clients, rng), rng)
 
-    def expected_emd(self, classes: int, clients: int) -> float:
+    def closed_emd(self, classes: int, clients: int) -> float:
         return 0.0
+
+    def unlimited(self, task: Task) -> Array:
+        return np.full((task.clients, task.classes), 1 / (task.clients * task.classes))
 
 
 @dataclass(frozen=True)
 class Quantity(Family):
-    """Unequal sizes, labels as in iid; expected EMD 0.
+    """Unequal sizes, labels as in iid; EMD 0 but for chance.
 
     ``law=dirichlet``: sizes follow Dir_K(alpha), the quantity skew of Li et al. (ICDE 2022); a small alpha is
     skewed. ``law=power``: the client of rank r holds a share in proportion to r^-alpha; a large alpha is
@@ -44,14 +47,19 @@ class Quantity(Family):
 
     def counts(self, task: Task) -> Array:
         rng = task.generator("shares")
-        if self.law == "dirichlet":
-            weights = from_logs(log_gamma_draws(self.alpha, (task.clients,), rng))
-        else:
-            weights = from_logs(-self.alpha * np.log1p(rng.permutation(task.clients)))
-        return _cut(task, shares(task.samples, weights, rng), rng)
+        return _cut(task, shares(task.samples, self._weights(task, rng), rng), rng)
 
-    def expected_emd(self, classes: int, clients: int) -> float:
+    def _weights(self, task: Task, rng: np.random.Generator) -> Array:
+        if self.law == "dirichlet":
+            return from_logs(log_gamma_draws(self.alpha, (task.clients,), rng))
+        return from_logs(-self.alpha * np.log1p(rng.permutation(task.clients)))
+
+    def closed_emd(self, classes: int, clients: int) -> float:
         return 0.0
+
+    def unlimited(self, task: Task) -> Array:
+        weights = self._weights(task, task.generator("shares"))
+        return np.outer(weights / weights.sum(), np.full(task.classes, 1 / task.classes))
 
 
 def _cut(task: Task, sizes: Array, rng: np.random.Generator) -> Array:
