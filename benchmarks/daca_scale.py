@@ -12,7 +12,9 @@ import numpy as np
 
 from unskew.data.dataset import Dataset
 from unskew.data.partition import partition
+from unskew.holdings import Holdings
 from unskew.prepare import Cec, Daca, Scc
+from unskew.roster import Roster
 from unskew.seeds import generator
 
 SECONDS, CLIENTS = 10, 2000
@@ -29,10 +31,10 @@ def main() -> None:
             held = partition(data, "mixed(labels(1), iid, share=0.95)", clients).federation(data)
             for part in (Daca(), Daca(join="gain"), Scc(), Cec()):
                 began = time.perf_counter()
-                after = part.once(held, 10, 0)
+                roster, holdings = Roster.of(held), Holdings(held)
+                sharing = part.transfers(roster, 10, 0)
+                told = part.shared(sharing, roster, holdings.transfer(part, sharing, roster, 0))
                 spent = time.perf_counter() - began
-                (sharing,) = after.sharing
-                told = sharing.report
                 name = part.name + ("(join=gain)" if getattr(part, "join", "") == "gain" else "")
                 print(
                     f"{clients:7,}  {classes:7}  {name:16}  {spent:7.2f}  {told['clusters']:5}  "

@@ -20,10 +20,12 @@ from unskew.engines.errands import errand
 from unskew.engines.gpu import FastGPU
 from unskew.engines.site import Site
 from unskew.faults import Faults
+from unskew.holdings import Holdings, Moment
 from unskew.method import Method
 from unskew.models import build
 from unskew.net import Net
 from unskew.parts import Local
+from unskew.roster import Roster
 from unskew.round import play_round
 from unskew.run import params_hash
 from unskew.state import State, initial_state
@@ -57,8 +59,6 @@ def federation(sizes: list[int], shape: tuple[int, ...] = (3, 32, 32)) -> Federa
 def played(job: Job, rounds: int, device: str) -> State:
     job.net.to(torch.device(device))
     memories = {p.name: p.init_server(job.net) for p in job.method.parts}
-    for part in job.method.objective:
-        memories[part.name] |= part.begin(job.net, job.federation, 0)
     state = initial_state(dict(job.net.initial), memories, 0)
     for _ in range(rounds):
         state, _ = play_round(job, state)
@@ -78,11 +78,14 @@ def agree(methods: list[str], device: str, models: list[str]) -> None:
                     net = Net(build(model, shape, 10, 0, dtype))
                     for part in method.objective:
                         net.grow(part.extra(net, shape, 0))
-                    prepared = unequal
+                    roster = Roster.of(unequal)
+                    engine.hold(Holdings(unequal))
                     for part in method.prepare:
-                        prepared = part.once(prepared, 5, 0)
+                        sharing = part.transfers(roster, 5, 0)
+                        if sharing is not None:
+                            roster = engine.transfer(part, sharing, roster, 0)
                     job = Job(
-                        method, prepared, net, local, engine, rounds, 5, 0, dtype=dtype, faults=Faults(0.2)
+                        method, roster, net, local, engine, rounds, 5, 0, dtype=dtype, faults=Faults(0.2)
                     )
                     ends.append(played(job, rounds, where).params)
                 apart = max(float((ends[0][k] - ends[1][k].cpu()).abs().max()) for k in ends[0])
@@ -115,26 +118,39 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             engines["compiled"] = FastGPU(device, block=clients, compile=True)
             engines["compiled tf32"] = FastGPU(device, block=clients, compile=True, precision="tf32")
             engines["compiled bf16"] = FastGPU(device, block=clients, compile=True, precision="bf16")
-        jobs = {n: Job(method, fed, net, local, e, 9, clients, 0) for n, e in engines.items()}
+        roster, holdings = Roster.of(fed), Holdings(fed)
+        for engine in engines.values():
+            engine.hold(holdings)
+        jobs = {n: Job(method, roster, net, local, e, 9, clients, 0) for n, e in engines.items()}
+        ground = Ground(roster, {}, ClientStore(), Moment(0, clients=np.arange(clients)))
         start = {k: v.to(device) for k, v in net.initial.items()}
         leg = Leg(np.arange(clients), start)
 
-        def visit(name: str, jobs=jobs, leg=leg, fed=fed, clients=clients) -> float:
+        def visit(name: str, jobs=jobs, leg=leg, ground=ground, clients=clients) -> float:
             engine = jobs[name].engine
             torch.backends.cuda.matmul.allow_tf32 = "tf32" in name or "bf16" in name
             torch.backends.cudnn.allow_tf32 = "tf32" in name or "bf16" in name
             torch.cuda.synchronize()
             began = time.perf_counter()
-            update = engine.visit(jobs[name], leg, np.arange(clients), Ground(fed, {}, ClientStore(), 0))
+            update = engine.visit(jobs[name], leg, np.arange(clients), ground)
             torch.cuda.synchronize()
             return int(update.samples.sum()) / (time.perf_counter() - began)
 
         site = Site(fed.dataset, torch.float32, torch.device(device))
         task = Task(net, (), local, 0, 10)
 
-        def sequential(net=net, leg=leg, fed=fed, site=site, task=task, local=local) -> float:
-            job = Job(Method.parse("fedavg"), fed, net, local, Loop(), 9, 1, 0)
-            one = replace(errand(job, leg, 0, Ground(fed, {}, ClientStore(), 0)))
+        def sequential(
+            net=net,
+            leg=leg,
+            roster=roster,
+            holdings=holdings,
+            ground=ground,
+            site=site,
+            task=task,
+            local=local,
+        ) -> float:
+            job = Job(Method.parse("fedavg"), roster, net, local, Loop(), 9, 1, 0)
+            one = replace(errand(job, leg, 0, ground, holdings))
             one.held, one.census = one.held.to(device), one.census.to(device)
             torch.cuda.synchronize()
             began = time.perf_counter()

@@ -17,6 +17,7 @@ import torch
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.prepare import Oversample
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.select import KLD
 from unskew.state import NOBODY
@@ -43,10 +44,10 @@ def seconds(held: Federation, part: KLD, lifted: bool, rounds: int = 5) -> tuple
     oversample, best = Oversample(delta=0.0), float("inf")
     memory = {"delta": torch.tensor(0.0, dtype=torch.float64)}
     for t in range(rounds):
-        fresh = Federation(held.dataset, held.indices, held.offsets)
+        fresh = Roster.of(Federation(held.dataset, held.indices, held.offsets))
         start = time.perf_counter()
         if lifted:
-            fresh, _ = oversample.each(t, fresh, memory, seed=0)
+            fresh = oversample.expect(fresh, t, memory)
         cohort, _ = part.select(part.h, NOBODY, fresh, {}, generator(0, "select", t))
         best = min(best, time.perf_counter() - start)
     return best, cohort.notes["kld"]["divergence"], len(cohort.clients)

@@ -12,10 +12,17 @@ import torch
 from torch import Tensor
 
 from unskew.aggregate import FedAvg
+from unskew.costs import Costs
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
-from unskew.parts import Batch, Out, Play, Schedule, Step
+from unskew.engines.engine import Ground
+from unskew.holdings import Held, Holdings, Moment
+from unskew.method import Method
+from unskew.parts import Batch, Objective, Out, Play, Prepare, Schedule, Step
+from unskew.roster import Roster
+from unskew.round import begun
 from unskew.seeds import generator
+from unskew.tiny import ready
 from unskew.types import Cohort, Leg, Tree, Update
 
 
@@ -120,6 +127,80 @@ def holding(counts: Sequence[Sequence[int]], *, side: int = 6) -> Federation:
 
 
 @dataclass
+class Moved:
+    """Clients after a part moved raw samples between them: what the server knows, and what each holds."""
+
+    roster: Roster
+    holdings: Holdings
+
+    def samples(self, client: int) -> Any:
+        return self.holdings.federation.samples(client)
+
+
+def moved(part: Prepare, federation: Federation, cohort: int, seed: int) -> Moved:
+    """Carry out what a part declares, if it declares anything."""
+    roster, holdings = Roster.of(federation), Holdings(federation)
+    sharing = part.transfers(roster, cohort, seed)
+    if sharing is None:
+        return Moved(roster, holdings)
+    after = holdings.transfer(part, sharing, roster, seed)
+    told = after.reported(part.shared(sharing, roster, after)) if after.sharing else after
+    return Moved(told, holdings)
+
+
+@dataclass
+class Viewed:
+    """What every client has at hand with the view that a part makes of its data."""
+
+    held: list[Held]
+
+    def samples(self, client: int) -> Any:
+        return self.held[client].places
+
+    @property
+    def sizes(self) -> Any:
+        return np.array([len(one) for one in self.held])
+
+    @property
+    def counts(self) -> Any:
+        return np.stack([one.counts for one in self.held])
+
+    @property
+    def budget(self) -> Any:
+        return np.array([one.budget for one in self.held])
+
+    @property
+    def weigh(self) -> Any:
+        return np.array([one.weigh for one in self.held])
+
+
+def viewed(
+    part: Prepare, federation: Federation, t: int | None = 0, seed: int = 0, memory: Tree | None = None
+) -> Viewed:
+    """Every client visited in round ``t``; the server expects what it finds."""
+    roster, holdings, clients = Roster.of(federation), Holdings(federation), np.arange(federation.clients)
+    known = memory or {}
+    told = {} if t is None else {part.name: part.hand_out(clients, t, roster, known)}
+    moment = Moment(t, clients=clients, told=told)
+    found = Viewed([holdings.held(k, moment, roster, (part,), seed) for k in clients.tolist()])
+    expected = part.expect(roster, t, known)
+    for name in ("counts", "sizes", "budget", "weigh"):
+        assert getattr(found, name).tolist() == getattr(expected, name).tolist()
+    return found
+
+
+def before_round_0(part: Objective, federation: Federation) -> Tree:
+    """What the server remembers for a part once clients sent what they send before the first round."""
+    setup = ready(Method.of(part), federation)
+    return begun(setup.job, setup.state.server, Costs(0))[part.name]
+
+
+def round_of(job: Any, t: int, clients: Any, shared: Any, store: Any) -> Ground:
+    """The ground that these clients train on in round ``t``."""
+    return Ground(job.roster, shared, store, Moment(t, clients=np.asarray(clients)))
+
+
+@dataclass
 class Table:
     """A server whose clients train by a rule: ``rule(client, w, share of the budget) -> w``."""
 
@@ -143,7 +224,7 @@ class Table:
             t=t,
             last=t == self.last,
             cohort=self.cohort,
-            federation=self.federation,
+            roster=Roster.of(self.federation),
             select=self._select,
             train=self._train,
             combine=lambda params, update: self._combine(play, params, update),

@@ -17,6 +17,7 @@ import dataclasses
 import random
 import re
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -29,12 +30,14 @@ from unskew.errors import InputError, unknown
 from unskew.expression import build, parse, render
 from unskew.method import PARTS, Method
 from unskew.parts import RESERVED, SLOTS, Part, Schedule, Select
+from unskew.roster import Roster
 from unskew.round import play_round
 from unskew.run import params_hash, single_threaded
 from unskew.schedule import Plain
 from unskew.seeds import generator
 from unskew.tiny import (
     MODEL,
+    SIZES,
     Ledger,
     Played,
     apart,
@@ -73,10 +76,16 @@ def check_method(method: str | Method, only: Iterable[str] | None = None) -> Non
 
 
 def _run(subject: Subject, only: Iterable[str] | None, table: dict[str, Check]) -> None:
-    for name in table if only is None else only:
+    names = list(table if only is None else only)
+    for name in names:
         if name not in table:
             raise unknown("check", name, table)
-        table[name](subject)
+    played = _played.set({})
+    try:
+        for name in names:
+            table[name](subject)
+    finally:
+        _played.reset(played)
 
 
 def example(cls: type[P]) -> P:
@@ -152,7 +161,7 @@ def check_select(part: Subject) -> None:
     federation, taken = tiny(), np.array([1, 4], np.int64)
     memory = ready(Method.of(part), federation).state.server[part.name]
     for count in (1, 3):
-        cohort, _ = part.select(count, taken, federation, memory, generator(0, "check"))
+        cohort, _ = part.select(count, taken, Roster.of(federation), memory, generator(0, "check"))
         chosen = cohort.clients.tolist()
         _must(len({*chosen}) == len(chosen), f"{part.name} selects a client twice: {chosen}")
         _must({*chosen} <= {*range(federation.clients)}, f"{part.name} selects strangers: {chosen}")
@@ -176,14 +185,14 @@ def check_expression(subject: Subject) -> None:
 
 def check_finite(subject: Subject) -> None:
     """A few rounds change the model and leave it finite."""
-    played = play(subject)
+    played = rounds_of(subject)
     _finite(played, subject, "after three rounds")
     _must(played.hash != played.started, f"{_name(subject)} does not change the model in three rounds")
 
 
 def check_seed(subject: Subject) -> None:
     """The same seed gives the same numbers, another seed others."""
-    first, again, other = play(subject), play(subject), play(subject, seed=2)
+    first, again, other = rounds_of(subject), play(subject), play(subject, seed=2)
     _must(first == again, f"{_name(subject)} gives other numbers from the same seed")
     _must(first.hash != other.hash, f"{_name(subject)} gives the same model from another seed")
 
@@ -296,7 +305,7 @@ def check_order(subject: Subject) -> None:
     else:  # a schedule may hand models on by place; the server may still hear the answers in any order
         told = tuple(backwards(o, "absorb") for o in method.objective)
         turned = replace(method, aggregate=backwards(method.aggregate, "aggregate"), objective=told)
-    off = apart(models(play(method).state), models(play(turned).state))
+    off = apart(models(rounds_of(subject).state), models(play(turned).state))
     _must(off <= 1e-12, f"{_name(subject)} depends on the order of clients: models differ by {off:.1e}")
 
 
@@ -309,17 +318,21 @@ def check_padding(subject: Subject) -> None:
         _must(off <= 1e-9, f"{_name(subject)} lets padding leak: a step differs by {off:.1e}")
 
 
+LATE: dict[str, Any] = {"late": 0.3, "evaluate_clients": True}
+"""What engines are compared by: some updates come late, and clients are judged on their own data, too."""
+
+
 def check_engines(subject: Subject) -> None:
     """Every engine agrees with the loop engine: 1e-9 in float64 after three rounds, and byte by byte."""
     settings: list[dict[str, Any]] = [
-        {"model": MODEL, "late": 0.3},
+        {"late": 0.3},
         {"model": normed},
         {"model": MODEL, "steps": 3, "epochs": None, "federation": tiny(sizes=[0, 4, 0, 5, 0, 3])},
     ]
     for given in settings:
         if _refuses(subject, **given):
             continue
-        expected = play(subject, **given)
+        expected = rounds_of(subject, **LATE) if given.keys() <= LATE.keys() else play(subject, **given)
         for engine in other_engines():
             found, name = play(subject, engine=engine, **given), type(engine).__name__
             off = apart(models(expected.state), models(found.state))
@@ -331,6 +344,27 @@ def check_engines(subject: Subject) -> None:
             )
 
 
+def check_walled(subject: Subject) -> None:
+    """It needs nothing but the engine's verbs: with every client behind a wall, and no sample at the server, the same.
+
+    Whatever reads a client's samples from the server's process, or another client's from a client's, fails here.
+    """
+    from unskew.testing.walled import Walled
+
+    expected, engine = rounds_of(subject, **LATE), Walled(_method(subject), clients=len(SIZES))
+    try:
+        found = play(subject, engine=engine, **LATE)
+    finally:
+        engine.close()
+    off = apart(models(expected.state), models(found.state))
+    _must(off <= 1e-9, f"{_name(subject)} differs by {off:.1e} where every client is behind a wall")
+    for one, other in zip(expected.lines, found.lines, strict=True):
+        _must(one["bytes"] == other["bytes"], f"{_name(subject)} costs other bytes behind walls")
+        for what in ("global_test_loss", "mean_client_accuracy"):
+            close = np.isclose(one[what], other[what], rtol=1e-9, atol=1e-9)
+            _must(bool(close), f"{what} of {_name(subject)} is another behind walls")
+
+
 def check_resume(subject: Subject) -> None:
     """Stopped after every round and read back from disk, it ends in the same bits and the same log."""
     faults = {"late": 0.4, "drop": 0.2, "nan": 0.2}
@@ -339,7 +373,8 @@ def check_resume(subject: Subject) -> None:
     laid_out: list[dict[str, Any]] = [{"model": deep, "engine": engine} for engine in engines]
     usual: list[dict[str, Any]] = [{}, faults, {"model": normed, "batch_norm": "local"}]
     for settings in usual + laid_out:
-        whole, stopped = (play(subject, stopped=s, **settings) for s in (False, True))
+        whole = play(subject, **settings) if settings else rounds_of(subject)
+        stopped = play(subject, stopped=True, **settings)
         _must(whole.hash == stopped.hash, f"{_name(subject)} ends in another model when it is resumed")
         _must(whole.lines == stopped.lines, f"{_name(subject)} logs other numbers when it is resumed")
 
@@ -388,11 +423,26 @@ BEHAVIOUR = _table(
     check_order,
     check_padding,
     check_engines,
+    check_walled,
     check_resume,
     check_costs,
 )
 CHECKS = FORM | BEHAVIOUR
 """Every check by name: those of a part's form, then those of how a method behaves."""
+
+
+_played: ContextVar[dict[str, Played] | None] = ContextVar("played", default=None)
+"""What one battery has played already, by settings: several checks compare with the same rounds."""
+
+
+def rounds_of(subject: Subject, **settings: Any) -> Played:
+    """The same rounds as ``play`` gives, played once for all checks of a battery."""
+    known = _played.get()
+    if known is None:
+        return play(subject, **settings)
+    if (key := repr(sorted(settings.items()))) not in known:
+        known[key] = play(subject, **settings)
+    return known[key]
 
 
 def play(subject: Subject, *given: Any, **settings: Any) -> Played:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.holdings import Made
 from unskew.net import Net
 from unskew.optim import clip, optimizer, travelled
 from unskew.parts import Batch, Local, Objective, Out, Step, Visit, task_loss
@@ -60,7 +61,7 @@ class Errand:
     t: int
     start: Tree  # the whole model: parameters and statistics
     anchor: Tree
-    held: Tensor  # the client's places in the pool
+    held: Tensor  # the client's places in the pool; from its length on, of what the client made itself
     plan: Plan
     lr: float
     census: Tensor
@@ -70,6 +71,9 @@ class Errand:
     work: float = 0.0
     steps: int = 0
     closing: bool = True
+    made: Made | None = None
+    weight: float = 0.0  # of its update
+    at_hand: int = 0  # samples, of which ``held`` may be some
 
 
 @dataclass
@@ -86,6 +90,9 @@ class Return:
     pull: float = 0.0  # of the objectives, to the anchor
     uploads: dict[str, Tree] = field(default_factory=dict)
     memory: dict[str, Tree] = field(default_factory=dict)
+    weight: float = 0.0
+    at_hand: int = 0  # samples
+    drawn: int = 0  # of which it trained on
     sound: bool = True  # all numbers are finite; judged where models are summed as they come
 
 
@@ -198,6 +205,9 @@ def brought_back(task: Task, pool: Pool, errand: Errand, end: Tree, gone: Tree, 
         loss=losses / max(1, errand.plan.steps),
         lr=errand.lr,
         pull=sum(o.pull(errand.shared[o.name], errand.mine[o.name]) for o in task.objectives),
+        weight=errand.weight,
+        at_hand=errand.at_hand,
+        drawn=len(errand.held),
     )
     for part in task.objectives if errand.closing else ():
         visit = Visit(

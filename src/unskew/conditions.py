@@ -19,7 +19,7 @@ from unskew.metrics.skew import PAIRWISE_LIMIT
 from unskew.notices import warn
 
 if TYPE_CHECKING:
-    from unskew.data.federation import Federation
+    from unskew.roster import Roster
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +65,9 @@ class Planned:
         )
 
 
-def planned(federation: Federation, cohort: int = 10) -> Planned:
+def planned(roster: Roster, cohort: int = 10) -> Planned:
     """What is known of a run when its parts are checked."""
-    return Planned(federation.sizes, federation.dataset.classes, cohort)
+    return Planned(roster.sizes, roster.dataset.classes, cohort)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from unskew.network.air import Air
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 if TYPE_CHECKING:
-    from unskew.data.federation import Federation
-    from unskew.engines.engine import Job
     from unskew.parts import Part, Prepare
+    from unskew.roster import Roster
 
 NUMBER_BYTES = 4
 """What one number takes on its way between a client and the server: a count of a class, for instance."""
@@ -39,7 +38,8 @@ class Costs:
     peer: Counter[str] = field(default_factory=Counter)
     sample_steps: int = 0
     spent: Counter[int] = field(default_factory=Counter)  # client -> sample-steps
-    held: dict[int, int] = field(default_factory=dict)  # client -> how many samples it trained from
+    held: dict[int, int] = field(default_factory=dict)  # client -> how many samples it had at hand
+    drawn: dict[int, int] = field(default_factory=dict)  # client -> how many of them it trained from
     distinct: int = 0  # clients that have trained in this round or before
     asked: set[int] = field(default_factory=set)
     trained_only: set[int] = field(default_factory=set)  # trained, and were not to upload (yet)
@@ -61,20 +61,12 @@ class Costs:
         self.down.update(cohort.down)
         self.notes.update(cohort.notes)
 
-    def began(self, job: Job, federation: Federation) -> None:
-        """What clients sent before round 0, once, and what the log says of the data that was prepared."""
-        for prepare in job.method.prepare:
-            self.notes.update(prepare.notes(federation))
-        for sharing in federation.sharing:
-            self.moved(sharing, federation.clients)
-        for part in job.method.objective:
-            given = part.begin(job.net, job.federation, job.seed)
-            # who gave a row is known by who sent it
-            if sent := nbytes({k: v for k, v in given.items() if k != "owner"}):
-                self.up[f"{part.name} at the start"] += sent
-                if self.air and "owner" in given:
-                    rows = given["owner"].cpu().numpy()
-                    self.air.up(rows, sent / len(rows))
+    def prepared(self, parts: Iterable[Prepare], roster: Roster) -> None:
+        """What raw samples were moved before round 0, and what the log says of the data that was prepared."""
+        for part in parts:
+            self.notes.update(part.notes(roster))
+        for sharing in roster.sharing:
+            self.moved(sharing, roster.clients)
 
     def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
         """A leg was asked for: its models, and what parts share, travel to the clients."""
@@ -123,23 +115,28 @@ class Costs:
         told = [{"part": sharing.part, **transfer.said(clients)} for transfer in sharing.transfers]
         self.notes["shared"] = self.notes.get("shared", []) + told
 
-    def questioned(self, part: str, client: int, answer: int) -> None:
-        """A client was asked beside training: the model came down, an answer of so many bytes up."""
-        self.down[f"model for {part}"] += self.model
-        self.up[f"{part} answers"] += answer
+    def questioned(self, part: str, client: int, answer: int, model: bool) -> None:
+        """A client was asked beside training: the model came down, if one did, and an answer of so many bytes up."""
+        if not (model or answer):
+            return  # it was asked before the first model, and has nothing to say
+        self.up[f"{part} {'answers' if model else 'at the start'}"] += answer
+        if model:
+            self.down[f"model for {part}"] += self.model
         if self.air:
             who = np.array([client], np.int64)
-            self.air.down(who, self.model)
             self.air.up(who, answer)
+            if model:
+                self.air.down(who, self.model)
 
-    def received(self, leg: Leg, update: Update, drawn: Ids) -> None:
-        """Clients answered: they trained from ``drawn`` samples, and where the leg says so their models came up."""
+    def received(self, leg: Leg, update: Update) -> None:
+        """Clients answered: they trained, and where the leg says so their models came up."""
         self.sample_steps += int(update.samples.sum())
-        for client, samples, held in zip(
-            update.clients.tolist(), update.samples.tolist(), drawn.tolist(), strict=True
+        told = (update.samples, update.held, update.drawn)
+        for client, spent, held, drawn in zip(
+            update.clients.tolist(), *(v.tolist() for v in told), strict=True
         ):
-            self.spent[client] += samples
-            self.held[client] = held
+            self.spent[client] += spent
+            self.held[client], self.drawn[client] = held, drawn
         if leg.upload:
             self.up["model"] += len(update) * self.model
             for part, tree in update.uploads.items():
@@ -159,8 +156,8 @@ class Costs:
                 self.air.up(clients, numbers * NUMBER_BYTES)
 
     def learned(self, part: Prepare, notes: Mapping[str, Any]) -> None:
-        """The server learnt from those who were asked: what they told, and what the log says of it."""
-        self.told(f"{part.name} numbers", self.everyone, part.tells)
+        """The server learnt from those who answered: what they told, and what the log says of it."""
+        self.told(f"{part.name} numbers", np.array(sorted(self.held), np.int64), part.tells)
         self.notes.update(notes)
 
     def sound(self, update: Update) -> Update:
@@ -179,7 +176,7 @@ class Costs:
     @property
     def samples_used(self) -> int:
         """Samples that clients trained on, each once however many epochs they took."""
-        return sum(min(self.held[client], spent) for client, spent in self.spent.items())
+        return sum(min(self.drawn[client], spent) for client, spent in self.spent.items())
 
     def trained(self, before: Tree, clients: int) -> Tree:
         """Who has ever trained, after this round."""

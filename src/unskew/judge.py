@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from unskew.asking import Ask
 from unskew.costs import Costs
-from unskew.engines.engine import Job, client_means
+from unskew.engines.engine import Job
+from unskew.holdings import OWN
 from unskew.judge_each import judged_each
 from unskew.network import air_of
+from unskew.query import Questions
 from unskew.state import State
 from unskew.types import Tree
 
@@ -37,31 +38,29 @@ def calibrated(job: Job, params: Tree, t: int) -> tuple[Tree, Costs]:
 
     They work after the last round, and after others where they are told to.
     """
-    costs = Costs(job.net.travelling_bytes(params, job.batch_norm), air_of(job.federation, job.seed, t))
+    costs = Costs(job.net.travelling_bytes(params, job.batch_norm), air_of(job.roster, job.seed, t))
     model = params
     for part in job.method.calibrate:
         if part.due(t == job.rounds):
-            ask = Ask(job, job.federation, model, costs)
-            model = part.calibrate(model, job.net, job.federation, ask, t, job.seed)
+            query = Questions(job, costs, model)
+            model = part.calibrate(model, job.net, job.roster, query, t, job.seed)
     return model, costs
 
 
 def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
     """A model on the global test set, by class too; and on clients' own data where asked."""
-    dataset = job.federation.dataset
-    guess, loss = job.engine.evaluate(job, model, dataset)
-    right = (guess.numpy() == dataset.y_test).astype(np.float64)
-    count = np.bincount(dataset.y_test, minlength=dataset.classes)
-    correct = np.bincount(dataset.y_test, weights=right, minlength=dataset.classes)
+    sums = job.engine.evaluate(job, model)
+    loss = float(sums.loss.sum() / sums.count.sum())
     found: dict[str, Any] = {
-        "global_test_accuracy": float(right.mean()),
-        "global_test_loss": value if np.isfinite(value := float(loss.double().mean())) else None,
-        "per_class_accuracy": [float(c / n) if n else None for c, n in zip(correct, count, strict=True)],
+        "global_test_accuracy": float(sums.right.sum() / sums.count.sum()),
+        "global_test_loss": loss if np.isfinite(loss) else None,
+        "per_class_accuracy": [
+            float(c / n) if n else None for c, n in zip(sums.right, sums.count, strict=True)
+        ],
     }
     if clients:
-        own = job.dealt or job.federation  # a client's own: not what it was sent or made
-        held = np.flatnonzero(own.sizes)
-        shares = client_means(job, model, dataset, [own.samples(int(k)) for k in held])["accuracy"]
+        own = job.dealt or job.roster  # a client's own: not what it was sent or made
+        shares = job.engine.evaluate(job, model, np.flatnonzero(own.sizes), OWN).means()["accuracy"]
         found["mean_client_accuracy"] = float(shares.mean())
         found["worst_client_accuracy"] = float(shares.min())
     return found

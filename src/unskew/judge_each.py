@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from unskew.data.dataset import Array
-from unskew.engines.engine import Job, client_means
+from unskew.engines.engine import Job
+from unskew.holdings import OWN
 from unskew.state import State
 from unskew.store import OWN_MODEL
 from unskew.types import Ids, Tree
@@ -36,7 +37,7 @@ def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]
     a large one. With ``clients`` also that of each model on its owner's own data.
     """
     known = state.server.get(OWN_MODEL, {})
-    dataset, everyone = job.federation.dataset, job.federation.clients
+    dataset, everyone = job.roster.dataset, job.roster.clients
     table = {
         "right": torch.zeros(everyone, dataset.classes, dtype=torch.int32),
         "loss": torch.zeros(everyone, dtype=torch.float64),
@@ -71,23 +72,20 @@ def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]
 
 def _one(job: Job, state: State, client: int, own: bool) -> tuple[torch.Tensor, float, float]:
     """One client's model: right answers by class and mean loss on the test set, and accuracy on its own data."""
-    dataset = job.federation.dataset
     kept = state.clients.get(OWN_MODEL, client, {})
     model = {k: v.to(job.device) for k, v in kept.items()}
-    guess, loss = job.engine.evaluate(job, model, dataset)
-    hits = guess.numpy() == dataset.y_test
-    right = np.bincount(dataset.y_test, weights=hits, minlength=dataset.classes).astype(np.int32)
+    sums = job.engine.evaluate(job, model)
     at_home = 0.0
     if own:
-        held = (job.dealt or job.federation).samples(client)
-        at_home = float(client_means(job, model, dataset, [held])["accuracy"][0])
-    return torch.from_numpy(right), float(loss.double().mean()), at_home
+        at_home = float(job.engine.evaluate(job, model, np.array([client]), OWN).means()["accuracy"][0])
+    right = torch.from_numpy(sums.right.astype(np.int32))
+    return right, float(sums.loss.sum() / sums.count.sum()), at_home
 
 
 def _trained(job: Job, state: State) -> Ids:
     """Who has a model of its own, trained on some sample."""
     kept = np.array(sorted(state.clients.rows.get(OWN_MODEL, {})), np.int64)
-    return kept[job.federation.sizes[kept] > 0]
+    return kept[job.roster.sizes[kept] > 0]
 
 
 def spread(accuracies: Array) -> dict[str, Any]:
@@ -109,12 +107,12 @@ def client_by_client(job: Job, state: State) -> dict[str, Any]:
     """For the result: the spread, and the accuracy of every client's model by its name where they can be listed."""
     who = _trained(job, state)
     if not len(who):
-        return {"clients": 0, "of": job.federation.clients}
+        return {"clients": 0, "of": job.roster.clients}
     right = state.server[OWN_MODEL]["right"].numpy()[who].sum(1)
-    accuracies = right / len(job.federation.dataset.y_test)
-    told = spread(accuracies) | {"of": job.federation.clients}
+    accuracies = right / len(job.roster.dataset.y_test)
+    told = spread(accuracies) | {"of": job.roster.clients}
     if len(who) <= LISTED:
-        named = zip(map(job.federation.name_of, who.tolist()), accuracies.tolist(), strict=True)
+        named = zip(map(job.roster.name_of, who.tolist()), accuracies.tolist(), strict=True)
         told["each"] = [{"client": name, "accuracy": round(value, 6)} for name, value in named]
     return told
 

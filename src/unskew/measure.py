@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 
 from unskew.client import Errand, Task, train
 from unskew.engines.engine import Job
-from unskew.engines.site import Site
 from unskew.errors import InputError, unknown
+from unskew.holdings import BEFORE
 from unskew.method import Method
 from unskew.plan import plan
 from unskew.prepare import Pooled
 from unskew.progress import working
+from unskew.query import MEASUREMENTS, ClientView, Query
 from unskew.round import play_round
 from unskew.seeds import generator
 from unskew.state import State
@@ -50,17 +52,17 @@ def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
     from unskew.privacy.correlation import watch
     from unskew.privacy.views import views_of
 
-    dealt = job.dealt or job.federation
-    views = views_of(job.method.parts, dealt.typical)
-    measured = watch(job.judging_net, dealt, views, job.local.batch, job.seed, job.device, job.dtype)
+    views = views_of(job.method.parts, (job.dealt or job.roster).typical)
+    measured = watch(job, views, job.local.batch)
     return lambda model: {part: c for part, c in measured(model).items() if np.isfinite(c)}
 
 
 def centralized_twin(job: Job) -> Job:
     """The same run with all data in one place: same model, same budget of sample-steps, no faults."""
-    method = Method.parse("centralized")
-    federation = Pooled().once(job.federation, job.cohort, job.seed)
-    return replace(job, method=method, federation=federation, faults=type(job.faults)())
+    method, engine = Method.parse("centralized"), job.engine.again()
+    sharing = Pooled().transfers(job.roster, job.cohort, job.seed)
+    roster = engine.transfer(Pooled(), sharing, job.roster, job.seed)
+    return replace(job, method=method, engine=engine, roster=roster, faults=type(job.faults)())
 
 
 def finite(value: float) -> float | None:
@@ -80,44 +82,57 @@ def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float | None
     return finite(np.sqrt(apart / size)), after.params
 
 
+class Minimum:
+    """The smallest loss that a model reaches on the samples of one client, by some more steps of training."""
+
+    name = "the measurement gamma"
+    questions = ("minimum",)
+
+    def minimum(self, client: ClientView, steps: int, whose: int | None = None) -> Tree:
+        """The mean loss on all that the client holds, after training on it; ``whose`` names the random draws."""
+        job = client.job
+        local = replace(job.local, epochs=None, steps=steps)
+        task = Task(job.net, (), local, job.seed, client.classes)
+        number = client.client if whose is None else whose
+        work = plan(len(client), len(client), local, seed=job.seed, t=job.rounds, client=number)
+        places, census = torch.arange(len(client)), torch.zeros(client.classes)
+        errand = Errand(
+            number, job.rounds, client.model, client.model, places, work, local.lr, census, {}, {}
+        )
+        found = train(task, client.pool(), errand).params
+        return {"loss": client.losses(job.net, found).double().mean()}
+
+
+MEASUREMENTS[Minimum.name] = Minimum()
+
+
 def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:
     """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
 
     The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
     ones cannot be known for a network); of more than ``most`` clients a seeded sample is taken.
     """
-    federation = job.federation
-    local = replace(job.local, epochs=None, steps=steps)
-    task = Task(job.net, (), local, job.seed, federation.dataset.classes)
-    site = Site(federation.dataset, job.dtype)
-    chosen = np.arange(federation.clients)
+    roster, twin = job.roster, centralized_twin(job)
+    chosen = roster.ids
     if len(chosen) > most:
-        chosen = np.sort(generator(job.seed, "gamma").choice(federation.clients, most, replace=False))
-
-    def minimum(held: np.ndarray[tuple[int], np.dtype[np.int64]], client: int) -> float:
-        places = torch.from_numpy(held)
-        work = plan(len(held), len(held), local, seed=job.seed, t=job.rounds, client=client)
-        census = torch.zeros(federation.dataset.classes)
-        errand = Errand(client, job.rounds, model, model, places, work, local.lr, census, {}, {})
-        found = train(task, site.pool, errand).params
-        return float(site.judge(job.net, found, held)[1].double().mean())
-
+        chosen = np.sort(generator(job.seed, "gamma").choice(roster.clients, most, replace=False))
+    ask = partial(Query, Minimum.name, "minimum")
+    losses = []
     with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
-
-        def next_minimum(held: np.ndarray[tuple[int], np.dtype[np.int64]], client: int) -> float:
-            found = minimum(held, client)
+        one = ask({"steps": steps, "whose": -1})
+        (pooled,) = twin.engine.query(twin, one, np.zeros(1, np.int64), model, BEFORE)
+        advance(1)
+        for found in job.engine.query(job, ask({"steps": steps}), chosen, model, BEFORE):
+            losses.append(float(found["loss"]))
             advance(1)
-            return found
-
-        everything = next_minimum(federation.indices, -1)
-        local_minima = [next_minimum(federation.samples(int(c)), int(c)) for c in chosen]
-    weights = federation.weigh[chosen] / federation.weigh[chosen].sum()
-    mean = float(np.dot(weights, local_minima))
+    twin.engine.close()
+    weights = roster.weigh[chosen] / roster.weigh[chosen].sum()
+    everything, mean = float(pooled["loss"]), float(np.dot(weights, losses))
     return {
         "gamma": finite(everything - mean),
         "global_minimum": finite(everything),
         "mean_local_minimum": finite(mean),
         "clients": len(chosen),
-        "of_clients": federation.clients,
+        "of_clients": roster.clients,
         "steps": steps,
     }

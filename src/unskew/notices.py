@@ -38,7 +38,7 @@ def began(spec: Spec, job: Job, done: int) -> None:
         done + 1,
         spec.rounds,
         spec.partition,
-        job.federation.clients,
+        job.roster.clients,
         spec.seed,
         job.engine.name,
     )

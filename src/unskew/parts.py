@@ -33,12 +33,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.data.federation import Federation
+from unskew.holdings import Held, Numbers
+from unskew.roster import Roster
 from unskew.types import Cohort, Ids, Leg, PerClient, Tree, Update, moved_by
 
 if TYPE_CHECKING:
-    from unskew.asking import Ask
+    from unskew.data.sharing import Sharing
     from unskew.net import Net
+    from unskew.query import Questions
 
 SLOTS = {
     "prepare": "what data does each client train on?",
@@ -75,6 +77,9 @@ class Part:
     ``update.probes``. Where either depends on hyper-parameters it is a ``Depends``. ``implies`` names parts for
     deciding slots that an expression leaves open: SCAFFOLD averages uniformly unless another rule is written.
 
+    ``questions`` names the methods by which clients answer for this part from their own samples, beside training
+    (``unskew.query``): what crosses is the part's name, the question's and its values.
+
     ``neutral`` is an expression of this part that must be FedAvg to the last bit, such as ``fedprox(mu=0)``;
     ``example`` is one to try a part by that has no defaults. Both are for ``unskew.checks``.
     """
@@ -84,6 +89,7 @@ class Part:
     paper: ClassVar[str] = ""
     discloses: ClassVar[tuple[str, ...]] = ()
     probes: ClassVar[tuple[str, ...]] = ()
+    questions: ClassVar[tuple[str, ...]] = ()
     implies: ClassVar[str] = ""
     neutral: ClassVar[str | None] = None
     example: ClassVar[str | None] = None
@@ -93,8 +99,13 @@ class Part:
         """The round, counted from 0, from which on it does something."""
         return 0
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        """Refuse, with an InputError of one sentence, a federation that this part cannot work on."""
+    @property
+    def needs_counts(self) -> bool:
+        """Whether the server must know how many samples of each class every client holds."""
+        return False
+
+    def check(self, roster: Roster, cohort: int) -> None:
+        """Refuse, with an InputError of one sentence, clients that this part cannot work with."""
         return
 
     def init_server(self, net: Net) -> Tree:
@@ -120,34 +131,56 @@ class Part:
 
 @dataclass(frozen=True)
 class Prepare(Part):
-    """Changes what data clients train on, once before round 0 or each round before selection.
+    """Changes what data clients train on: by moving raw samples before round 0, or by a view each makes of its own.
 
-    ``tells`` is how many numbers each client that was asked tells the server for ``learn``; their bytes are counted.
+    The server declares and expects (``transfers``, ``expect``, ``hand_out``, ``learn``); a client gives away and views
+    (``give``, ``view``). A view is made where the client's samples are, when it is visited, and is a function of seed,
+    round and client, so a round costs what its cohort costs. ``tells`` is how many numbers each client that answered
+    tells the server for ``learn``; their bytes are counted.
     """
 
     slot: ClassVar[str] = "prepare"
     tells: ClassVar[int] = 0
+    reweighs: ClassVar[bool] = False  # whether its view changes what an update weighs
 
-    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        """What clients hold from the first round on."""
-        return federation
+    # --- the server
 
-    def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
-        """What clients hold in round ``t``, and what the server remembers."""
-        return federation, memory
+    def transfers(self, roster: Roster, cohort: int, seed: int) -> Sharing | None:
+        """Which raw samples are to move before round 0, or none; the engine carries it out."""
+        return None
 
-    def learn(
-        self, clients: Ids, before: Federation, after: Federation, memory: Tree
-    ) -> tuple[Tree, Mapping[str, Any]]:
-        """What the server remembers once it knows which clients were asked, and what the log says of them.
+    def shared(self, sharing: Sharing, before: Roster, after: Roster) -> Mapping[str, Any]:
+        """What the log says of samples that were moved."""
+        return {}
 
-        ``before`` and ``after`` are what ``each`` was handed and what it made of it in this round.
+    def expect(self, roster: Roster, t: int | None, memory: Tree) -> Roster:
+        """What the server expects clients to hold with their views of round ``t``, or before the first (None)."""
+        return roster
+
+    def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Tree) -> Numbers:
+        """What the server tells these clients for their views: by name, one number a client."""
+        return {}
+
+    def learn(self, held: Mapping[int, int], roster: Roster, memory: Tree) -> tuple[Tree, Mapping[str, Any]]:
+        """What the server remembers once clients answered, and what the log says of them.
+
+        ``held`` is how many samples each of them had at hand, ``roster`` what it was before this part's view.
         """
         return memory, {}
 
-    def notes(self, federation: Federation) -> Mapping[str, Any]:
+    def notes(self, roster: Roster) -> Mapping[str, Any]:
         """What the first round's log line says of the data that was prepared."""
         return {}
+
+    # --- a client
+
+    def give(self, held: Held, samples: int, seed: int) -> Ids:
+        """Which of its samples a client sends away, as positions in its own list, where it is to send so many."""
+        raise TypeError(f"{self.name} does not say which samples are sent: define give()")
+
+    def view(self, held: Held, t: int | None, seed: int, **told: float) -> Held:
+        """What a client makes of its own data for round ``t`` (None: outside of rounds), by what it was told."""
+        return held
 
 
 @dataclass(frozen=True)
@@ -157,7 +190,7 @@ class Select(Part):
     slot: ClassVar[str] = "select"
 
     def select(
-        self, count: int, exclude: Ids, federation: Federation, memory: Tree, rng: np.random.Generator
+        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
     ) -> tuple[Cohort, Tree]:
         """At most ``count`` clients that are not in ``exclude``."""
         raise TypeError(f"{self.name} does not say whom it selects: define select()")
@@ -169,7 +202,7 @@ class Tune(Part):
 
     slot: ClassVar[str] = "tune"
 
-    def settings(self, t: int, cohort: Cohort, federation: Federation, local: Local) -> PerClient:
+    def settings(self, t: int, cohort: Cohort, roster: Roster, local: Local) -> PerClient:
         """The settings of the cohort, a row for each client."""
         return cohort.settings
 
@@ -203,7 +236,7 @@ class Play:
     t: int
     last: bool  # whether this is the run's last round
     cohort: int  # how many clients the run asks for in a round
-    federation: Federation
+    roster: Roster  # who there is, and what the server knows of them
     select: Callable[..., Cohort]  # select(count=None, exclude=()) -> Cohort
     train: Callable[[Leg], Update]
     combine: Callable[[Tree, Update], Tree]  # the aggregation rule
@@ -315,12 +348,14 @@ class After:
     """What the server has at hand when a round's model stands."""
 
     net: Net
+    judging_net: Net  # the one that judges in this run
     params: Tree  # the next global model
     landed: Update  # what it was made of
-    federation: Federation
+    roster: Roster
     t: int
     seed: int
-    ask: Ask  # ask(part, clients, question): answers from clients' own samples under the next model
+    query: Questions  # query(self, "question", clients, value=...): answers from their samples under the next model
+    note: Callable[..., None]  # note(key=value): into this round's log line
 
 
 @dataclass(frozen=True)
@@ -365,7 +400,7 @@ class Objective(Part):
         """
         return {}
 
-    def begin(self, net: Net, federation: Federation, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
         """Once: what clients send before round 0, into the server's memory; its bytes count in round 0."""
         return {}
 
@@ -474,8 +509,8 @@ class Calibrate(Part):
         """Whether it works at this evaluation: only at the run's last, unless it says otherwise."""
         return last
 
-    def calibrate(self, params: Tree, net: Net, federation: Federation, ask: Ask, t: int, seed: int) -> Tree:
-        """The changed copy; ``ask`` is answered under ``params``, which ``t`` rounds have made."""
+    def calibrate(self, params: Tree, net: Net, roster: Roster, query: Questions, t: int, seed: int) -> Tree:
+        """The changed copy; ``query`` is answered under ``params``, which ``t`` rounds have made."""
         return params
 
 

@@ -11,18 +11,21 @@ calibrate what is done to a copy before it is judged?    (unskew.run)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import torch
 
-from unskew.asking import Ask
 from unskew.costs import Costs
-from unskew.engines.engine import Ground, Job, probed
+from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import STATISTICS
+from unskew.holdings import Moment
 from unskew.judge_each import now_stale
 from unskew.network import air_of
 from unskew.parts import After, Play
+from unskew.query import Questions
 from unskew.seeds import generator
 from unskew.state import NOBODY, State
 from unskew.store import OWN_MODEL
@@ -32,22 +35,28 @@ from unskew.types import Cohort, Ids, Leg, Tree, Update, stack
 def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     """Play round ``state.round``; the next state, and the round's line for the log."""
     method, t, seed = job.method, state.round, state.seed
-    server, store, federation = dict(state.server), state.clients, job.federation
-    prepared = []
+    server, store, roster = dict(state.server), state.clients, job.roster
+    views = []
     for part in method.prepare:
-        before = federation
-        federation, server[part.name] = part.each(t, before, server[part.name], seed)
-        prepared.append((part, before, federation))
-    shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
+        views.append((part, roster))
+        roster = part.expect(roster, t, server[part.name])
+    probes = sorted({name for part in method.parts for name in part.probes})
     costs = Costs(
         job.net.travelling_bytes(state.params, job.batch_norm),
-        air_of(federation, seed, t),
-        any(o.needs_global for o in method.objective) or any(part.probes for part in method.parts),
+        air_of(roster, seed, t),
+        any(o.needs_global for o in method.objective) or bool(probes),
     )
-    costs.exchanges(method.parts, server, federation.clients)
     if t == 0:
-        costs.began(job, federation)
+        costs.prepared(method.prepare, roster)
+        server = begun(job, server, costs)
+    shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
+    costs.exchanges(method.parts, server, roster.clients)
     selections = legs = 0
+
+    def moment(clients: Ids) -> Moment:
+        """These clients' data as it is in this round, with the views that they make of it."""
+        told = {part.name: part.hand_out(clients, t, known, server[part.name]) for part, known in views}
+        return Moment(t, clients=clients, told=told)
 
     def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
         nonlocal selections
@@ -55,10 +64,10 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         selections += 1
         busy = np.union1d(exclude, server.get("late", {}).get("clients", NOBODY))  # still on its way back
         wanted, name = job.cohort if count is None else count, method.select.name
-        cohort, server[name] = method.select.select(wanted, busy, federation, server[name], rng)
+        cohort, server[name] = method.select.select(wanted, busy, roster, server[name], rng)
         costs.selected(cohort)
         for part in method.tune:
-            cohort.settings = part.settings(t, cohort, federation, job.local)
+            cohort.settings = part.settings(t, cohort, roster, job.local)
         return cohort
 
     def train(leg: Leg) -> Update:
@@ -69,17 +78,17 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
             kept = stack([store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
             leg = replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
         lost = job.faults.hits("drop", leg.clients, seed, t, legs)
-        update = job.engine.visit(job, leg, np.flatnonzero(~lost), Ground(federation, shared, store, t))
+        ground = Ground(roster, shared, store, moment(leg.clients))
+        update = job.engine.visit(job, leg, np.flatnonzero(~lost), ground)
         update = job.faults.spoil(update, seed, t, legs)
         legs += 1
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
             store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
-        asked_for = leg.settings.rows(update.rows).per_class
-        costs.received(leg, update, federation.drawn(update.clients, asked_for))
+        costs.received(leg, update)
         update = costs.sound(update)
         if leg.source == "own" and len(update):
             store = store.put(OWN_MODEL, update.clients, update.params)
-            server[OWN_MODEL] = now_stale(server.get(OWN_MODEL, {}), update.clients, federation.clients)
+            server[OWN_MODEL] = now_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)
         return update
 
     def combine(params: Tree, update: Update) -> Tree:
@@ -90,27 +99,37 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         play.landed = float(landed.examples.sum())
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
-        landed = probed(job, state.params, landed, federation)
-        costs.told("probes", landed.clients, len(landed.probes))
+        if probes:
+            found = job.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
+            landed = replace(landed, probes={name: torch.from_numpy(found[name]) for name in probes})
+            costs.told("probes", landed.clients, len(probes))
         for o in method.objective:
-            server[o.name] = o.absorb(server[o.name], landed, federation.clients)
+            server[o.name] = o.absorb(server[o.name], landed, roster.clients)
         for part, memory in landed.memory.items():
             store = store.put(part, landed.clients, memory)
         rule, before = method.aggregate, params
         params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
         for o in method.objective:
             params = o.settle(params, before, server[o.name])
-        after = After(job.net, params, landed, federation, t, seed, Ask(job, federation, params, costs))
+        query, note = Questions(job, costs, params, moment), costs.notes.update
+        after = After(job.net, job.judging_net, params, landed, roster, t, seed, query, note)
         for o in method.objective:
             server[o.name] = o.renew(server[o.name], after)
         return params
 
     rng, last = generator(seed, "schedule", t), t == job.rounds - 1
-    play = Play(t, last, job.cohort, federation, select, train, combine, rng, costs.notes.update, costs.told)
+    play = Play(t, last, job.cohort, roster, select, train, combine, rng, costs.notes.update, costs.told)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])
-    for part, before, after in prepared:
-        server[part.name], notes = part.learn(costs.everyone, before, after, server[part.name])
+    for part, known in views:
+        server[part.name], notes = part.learn(costs.held, known, server[part.name])
         costs.learned(part, notes)
-    server["trained"] = costs.trained(server.get("trained", {}), federation.clients)
+    server["trained"] = costs.trained(server.get("trained", {}), roster.clients)
     return State(t + 1, params, server, store, seed), costs.line()
+
+
+def begun(job: Job, server: Mapping[str, Tree], costs: Costs) -> dict[str, Tree]:
+    """The server's memory with what clients send before the first round."""
+    query = Questions(job, costs)
+    found = {o.name: o.begin(job.net, job.roster, query, job.seed) for o in job.method.objective}
+    return {name: tree | found.get(name, {}) for name, tree in server.items()}

@@ -103,7 +103,7 @@ class Run(Predicts):
     def client_model(self, client: int | str) -> TrainedModel:
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
         kept = self.state.clients.rows.get(OWN_MODEL, {})
-        names = self.job.federation.names
+        names = self.job.roster.names
         at = names.index(client) if names is not None and client in names else client
         if at not in kept:
             why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
@@ -206,7 +206,7 @@ def _ended_with(job: Job, state: State) -> TrainedModel:
 
 def _describe(path: Path, spec: Spec, setup: Setup) -> None:
     """Say in the folder what the model is and takes, so that it can be used without the data."""
-    model = auto_model(spec.model, setup.job.federation.dataset)
+    model = auto_model(spec.model, setup.job.roster.dataset)
     write_card(path, spec, setup.job, model, bool(setup.about["own_model"]))
 
 
@@ -440,6 +440,8 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         raise
     finally:
         job.engine.close()
+        if twin is not None:
+            twin.engine.close()
     return Run(folder, spec, state, job.net, setup.partition, job)
 
 
@@ -481,7 +483,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         "model_sha256": fingerprint(state),
         "seed": spec.seed,
         "effective": {
-            "model": auto_model(spec.model, setup.job.federation.dataset),
+            "model": auto_model(spec.model, setup.job.roster.dataset),
             "engine": setup.job.engine.name,
             "runs_on": setup.job.engine.choice(setup.job),
         },

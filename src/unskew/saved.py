@@ -85,18 +85,18 @@ def trained(net: Net, params: Tree, job: Job) -> TrainedModel:
     module = copy.deepcopy(judging.judging)
     held = {k: v for k, v in params.items() if k in net.own or k in net.buffers}
     module.load_state_dict(held, strict=False)  # what is frozen is in the module already
-    scale = job.federation.dataset.scale_like(next(module.parameters()))
+    scale = job.roster.dataset.scale_like(next(module.parameters()))
     return TrainedModel(module, *scale, by_batch=judging.by_batch).requires_grad_(True)
 
 
 def intake_of(job: Job) -> Intake:
     """What the job's model takes: samples as they were dealt, before parts of the method changed them."""
-    return Intake.of((job.dealt or job.federation).dataset)
+    return Intake.of((job.dealt or job.roster).dataset)
 
 
 def write_card(folder: Path, spec: Spec, job: Job, model: str, own: bool) -> None:
     """Say in a run's folder what its model is and takes."""
-    dataset = job.federation.dataset
+    dataset = job.roster.dataset
     scale = dataset.scale_like(torch.empty(0, dtype=torch.float64))
     told = {
         "format": FORMAT,

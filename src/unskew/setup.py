@@ -15,11 +15,12 @@ from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.decay import decay
 from unskew.engines.choose import choose, device_of
-from unskew.engines.engine import Job
+from unskew.engines.engine import Engine, Job
 from unskew.errors import InputError
 from unskew.expression import path_and_options, written
 from unskew.faults import Faults
 from unskew.guessing import most_frequent
+from unskew.holdings import Holdings
 from unskew.measure import check_measures
 from unskew.method import Method
 from unskew.metrics import skew
@@ -27,6 +28,7 @@ from unskew.net import Net
 from unskew.network import network_of
 from unskew.notices import warn
 from unskew.parts import Local
+from unskew.roster import NO_COUNTS, Roster
 from unskew.spec import Spec
 from unskew.state import State, initial_state
 
@@ -92,8 +94,9 @@ def prepare(
     data: Dataset | Federation | tuple[Any, ...] | None = None,
     model: Any = None,
     method: str | Method | None = None,
+    engine: Engine | None = None,
 ) -> Setup:
-    """Load, partition, build and check everything, before anything is written."""
+    """Load, partition, build and check everything, before anything is written; ``engine``: one of your own."""
     from unskew.models import build
 
     method = Method.parse(spec.method if method is None else method)
@@ -107,9 +110,11 @@ def prepare(
         network = network_of(spec.network)
         network.check(federation.clients)
         federation = replace(federation, network=network)
-    cohort = _cohort(spec, federation.clients)
+    cohort, dealt = _cohort(spec, federation.clients), Roster.of(federation)
     for part in method.parts:
-        part.check(federation, cohort)
+        if part.needs_counts and not dealt.counted:
+            raise InputError(f"{part.name} {NO_COUNTS}")
+        part.check(dealt, cohort)
         if part.begins >= spec.rounds:
             warn(
                 f"{part.name} does nothing before round {part.begins + 1}, and the run ends after {spec.rounds}; "
@@ -143,21 +148,23 @@ def prepare(
         if part.wants_features:
             _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
         net.grow(part.extra(net, dataset.shape, spec.seed))
-    measured = {"skew": _measured(federation)}
-    prepared = federation
-    for part in method.prepare:
-        prepared = part.once(prepared, cohort, spec.seed)
-        measured["skew_prepared"] = _measured(prepared)
     local = Local(
         epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
         **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
     )
+    holdings = Holdings(federation)
+    if engine is not None:
+        engine.hold(holdings)
+    roster, measured = _prepared(method, engine or holdings, dealt, cohort, spec.seed)
+    if engine is None:
+        engine = choose(spec, device, _work(spec, net, roster, cohort, local))
+        engine.hold(holdings)
     job = Job(
         method=method,
-        federation=prepared,
+        roster=roster,
         net=net,
         local=local,
-        engine=choose(spec, device, _work(spec, net, prepared, cohort, local)),
+        engine=engine,
         rounds=spec.rounds,
         cohort=cohort,
         seed=spec.seed,
@@ -166,12 +173,10 @@ def prepare(
         batch_norm=spec.batch_norm,
         dtype=dtype,
         device=str(device),
-        dealt=federation,
+        dealt=dealt,
     )
     net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}
-    for part in method.objective:
-        memories[part.name] |= part.begin(net, prepared, spec.seed)
     if "divergence" in spec.measure:
         memories["divergence"] = dict(net.initial)
     content = hashlib.sha256()
@@ -195,23 +200,42 @@ def prepare(
     return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
 
 
-def _measured(federation: Federation) -> dict[str, Any]:
+def _prepared(
+    method: Method, clients: Engine | Holdings, dealt: Roster, cohort: int, seed: int
+) -> tuple[Roster, dict[str, Any]]:
+    """What parts make of the data before round 0: raw samples are moved, and the skew is measured before and after."""
+    roster, measured = dealt, {"skew": _measured(dealt)}
+    for part in method.prepare:
+        sharing = part.transfers(roster, cohort, seed)
+        if sharing is not None:
+            before = roster
+            roster = clients.transfer(part, sharing, before, seed)
+            if roster.sharing != before.sharing:
+                roster = roster.reported(part.shared(sharing, before, roster))
+    expected = roster
+    for part in method.prepare:
+        expected = part.expect(expected, None, {})
+        measured["skew_prepared"] = _measured(expected)
+    return roster, measured
+
+
+def _measured(roster: Roster) -> dict[str, Any]:
     """How skewed the labels are, as one number a measure."""
-    told = skew(federation.counts).as_dict(per_client=False)
+    told = skew(roster.counts).as_dict(per_client=False)
     scarce = told.pop("scarcity")  # under the names that `unskew diagnose --json` has
     named = {"scarcity": "at_most", "scarcity_below": "below", "scarcity_threshold": "threshold"}
     return told | {name: scarce[key] for name, key in named.items()}
 
 
-def _work(spec: Spec, net: Net, federation: Federation, cohort: int, local: Local) -> float:
+def _work(spec: Spec, net: Net, roster: Roster, cohort: int, local: Local) -> float:
     """About how many multiply-adds the run takes: three passes of the model over every sample-step.
 
     A step costs as much as some millions of them, however small the model is.
     """
-    mean = float(federation.budget.mean())
+    mean = float(roster.budget.mean())
     seen = local.steps * local.batch if local.steps else (local.epochs or 1.0) * mean
-    samples = spec.rounds * min(cohort, federation.clients) * seen
-    return 3 * samples * net.multiply_adds(federation.dataset.shape) + 5e6 * samples / local.batch
+    samples = spec.rounds * min(cohort, roster.clients) * seen
+    return 3 * samples * net.multiply_adds(roster.dataset.shape) + 5e6 * samples / local.batch
 
 
 def auto_model(name: str, dataset: Dataset) -> str:

@@ -15,17 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from unskew.client import Scene, Task, gradients
+from unskew.costs import Costs
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
 from unskew.engines import Engine, Ground, Job, Loop
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
-from unskew.engines.site import Site
+from unskew.holdings import BEFORE
 from unskew.judge import judged
 from unskew.judge_each import own_models
 from unskew.method import Method
 from unskew.parts import Batch, Part, Select
-from unskew.round import play_round
+from unskew.query import ClientView
+from unskew.round import begun, play_round
 from unskew.run import fingerprint, params_hash, single_threaded
 from unskew.seeds import generator
 from unskew.setup import Setup, prepare
@@ -95,13 +97,18 @@ class Played:
 
 
 def ready(
-    method: Method, federation: Federation | None = None, *, model: Any = MODEL, **settings: Any
+    method: Method,
+    federation: Federation | None = None,
+    *,
+    model: Any = MODEL,
+    engine: Engine | None = None,
+    **settings: Any,
 ) -> Setup:
     """A method made ready to play on a federation, in float64."""
     held = federation or tiny()
     usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
     usual |= {"precision": "float64", "cohort": min(4, held.clients), "engine": "loop"}
-    return prepare(Spec(**(usual | settings)), held, model, method)
+    return prepare(Spec(**(usual | settings)), held, model, method, engine)
 
 
 def play(
@@ -110,22 +117,23 @@ def play(
     *,
     engine: Engine | None = None,
     stopped: bool = False,
+    evaluate_clients: bool = False,
     **settings: Any,
 ) -> Played:
     """Play and judge a few rounds; ``stopped`` reads everything back from disk after each of them."""
     with single_threaded(), tempfile.TemporaryDirectory() as folder:
-        setup = ready(copy.deepcopy(method), federation, **settings)
+        setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
         lines, state = [], setup.state
         for _ in range(setup.job.rounds):
-            setup.job.engine = engine or setup.job.engine
             state, costs = play_round(setup.job, state)
-            lines.append({"round": state.round} | judged(setup.job, state, costs))
+            both = judged(setup.job, state, costs, evaluate_clients)
+            lines.append({"round": state.round} | both)
             if stopped:
                 save_state(state, Path(folder))
                 read = load_state(Path(folder))
                 assert read is not None
                 # a copy of the method as it was: what a part kept to itself is gone, as after a kill
-                setup, state = ready(copy.deepcopy(method), federation, **settings), read
+                setup, state = ready(copy.deepcopy(method), federation, engine=engine, **settings), read
         setup.job.engine.close()
     return Played(lines, fingerprint(state), params_hash(setup.state.params), state)
 
@@ -174,9 +182,11 @@ def backwards(part: P, verb: str) -> P:
 
 def one_step(setup: Setup, padding: int) -> Tree:
     """Loss, gradient and batch statistics of one step on three samples and this much padding."""
-    job, memory = setup.job, setup.state.server
-    net, parts = job.net, job.method.objective
-    x, y = Site(job.federation.dataset, job.dtype).pool.take(torch.arange(3))
+    job = setup.job
+    memory, net, parts = begun(job, setup.state.server, Costs(0)), job.net, job.method.objective
+    held = job.engine.holdings.held(0, BEFORE, job.roster, (), job.seed)  # type: ignore[attr-defined]
+    view = ClientView(held, net, dict(net.initial), job)
+    x, y = view.samples(torch.arange(3)), view.labels[:3]
     weight = torch.cat([torch.ones(3, dtype=x.dtype), torch.zeros(padding, dtype=x.dtype)])
     x = torch.cat([x, torch.full((padding, *x.shape[1:]), 50.0, dtype=x.dtype)])
     y = torch.cat([y, torch.zeros(padding, dtype=y.dtype)])
@@ -184,13 +194,13 @@ def one_step(setup: Setup, padding: int) -> Tree:
     buffers = {k: net.initial[k].clone() for k in net.buffers}
     scene = Scene(
         anchor={k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()},
-        census=torch.from_numpy(job.federation.counts[0]),
+        census=torch.from_numpy(held.counts),
         shared={o.name: o.hand_out(memory[o.name], 0) for o in parts},
         mine={o.name: o.init_client(net, 1.0) for o in parts},
         draws={o.name: _first(o.draw(generator(0, "step", o.name), 1, 6), x.dtype) for o in parts},
     )
     here = net.bound(buffers, torch.tensor(7), weight if padding else None)
-    task = Task(net, parts, job.local, job.seed, job.federation.dataset.classes)
+    task = Task(net, parts, job.local, job.seed, view.classes)
     grads, value = gradients(task, here, params, Batch(x, y, weight), scene)
     return {"loss": value} | grads | {f"statistic {k}": v for k, v in buffers.items()}
 

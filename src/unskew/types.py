@@ -16,6 +16,8 @@ Tree = dict[str, Tensor]
 
 Ids = npt.NDArray[np.int64]
 
+NONE = torch.zeros(0, dtype=torch.int64)
+
 BLOCK = 8
 """Clients summed at a time. Sums over clients are always taken in blocks of this many, in cohort order, so that
 the number of workers, which hold whole blocks, does not change a bit of the result."""
@@ -151,6 +153,8 @@ class Update:
     probes: dict[str, Tensor] = field(
         default_factory=dict
     )  # what parts asked to have measured, one value a row
+    held: Tensor = field(default_factory=lambda: NONE)  # [k] int64: how many samples each client has at hand
+    drawn: Tensor = field(default_factory=lambda: NONE)  # [k] int64: of how many of them it trained
 
     def __len__(self) -> int:
         return len(self.rows)

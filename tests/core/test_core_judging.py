@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from by_hand import update
-from unskew.asking import Ask
 from unskew.costs import Costs
 from unskew.data import Dataset, Federation
 from unskew.engines import Loop
-from unskew.engines.engine import client_means, probed
 from unskew.engines.fast import FastCPU
 from unskew.engines.gpu import FastGPU
+from unskew.holdings import BEFORE, Holdings
 from unskew.judge import evaluation
 from unskew.method import Method
 from unskew.models import build
 from unskew.net import JUDGED_AT_ONCE, Net
+from unskew.parts import Calibrate
+from unskew.query import Questions
 from unskew.run import run
 from unskew.tiny import normed, play, ready, tiny
 
@@ -67,11 +68,12 @@ def test_engines_judge_alike(policy):
     job = ready(Method(), federation, model=small, batch_norm=policy).job
     answers = []
     for engine in (Loop(), FastCPU(workers=1), FastGPU("cpu")):
-        answers.append(engine.evaluate(job, job.net.initial, federation.dataset))
+        engine.hold(Holdings(federation))
+        answers.append(engine.judged(job, job.net.initial, None))
         engine.close()
     for guess, loss in answers[1:]:
-        assert torch.equal(guess, answers[0][0])
-        assert torch.equal(loss, answers[0][1])
+        assert np.array_equal(guess, answers[0][0])
+        assert np.array_equal(loss, answers[0][1])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -81,26 +83,41 @@ def test_a_probe_is_of_the_client_alone(policy):
     params = dict(job.net.initial)
 
     def measured(*clients):
-        landed = update([[0.0]] * len(clients), [1] * len(clients), clients=clients)
-        return probed(job, params, landed, job.federation).probes["accuracy"].tolist()
+        return job.engine.evaluate(job, params, np.array(clients), BEFORE).means()
 
-    together, alone = measured(0, 2, 4), [measured(c)[0] for c in (0, 2, 4)]
-    assert together == alone
-    places = [job.federation.samples(c) for c in (2, 0)]
-    losses, single = (
-        client_means(job, params, job.federation.dataset, p)["loss"] for p in (places, places[:1])
-    )
-    assert losses[0] == pytest.approx(single[0])
+    together, alone = measured(0, 2, 4), [measured(c) for c in (0, 2, 4)]
+    assert together["accuracy"].tolist() == [one["accuracy"][0] for one in alone]
+    assert together["loss"].tolist() == pytest.approx([one["loss"][0] for one in alone])
+
+
+@dataclass(frozen=True)
+class Curious(Calibrate):
+    """Asks for features."""
+
+    name: ClassVar[str] = "curious"
+    questions: ClassVar[tuple[str, ...]] = ("feature",)
+
+    def feature(self, client, at):
+        return {"f": client.embed(index=at)}
+
+    def untold(self, client):
+        return {}
+
+
+def test_only_what_is_named_as_a_question_can_be_asked():
+    """A question crosses as a name, so a part says which of its methods answer one."""
+    job = ready(Method.of(Curious())).job
+    with pytest.raises(TypeError, match="curious has no question 'untold': name it in `questions`"):
+        Questions(job, Costs(0))(Curious(), "untold", [0])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_feature_is_a_function_of_its_sample_and_the_client(policy):
     """One row asked for is the row of all: alone, statistics of one row would make every feature the same."""
-    job = ready(Method(), tiny(sizes=[6, 5]), model=normed, batch_norm=policy).job
-    ask = Ask(job, job.federation, dict(job.net.initial), Costs(0))
+    job = ready(Method.of(Curious()), tiny(sizes=[6, 5]), model=normed, batch_norm=policy).job
+    query = Questions(job, Costs(0), dict(job.net.initial))
     every, one = (
-        ask(job.method.aggregate, [0, 1], lambda asked, at=at: {"f": asked.embed(index=at)})
-        for at in (None, torch.tensor([3]))
+        query(job.method.calibrate[0], "feature", [0, 1], at=at) for at in (None, torch.tensor([3]))
     )
     for client in (0, 1):
         assert torch.allclose(every[client]["f"][3], one[client]["f"][0], atol=1e-6)
@@ -110,12 +127,12 @@ def test_a_feature_is_a_function_of_its_sample_and_the_client(policy):
 def test_client_accuracies_are_on_clients_own_data():
     """What others sent is not a client's own, nor is what was pooled: the same numbers as without sharing."""
     plain, shared = (ready(Method.parse(m)).job for m in ("fedavg", "fed_data(0.5)"))
-    assert len(shared.federation.indices) > len(plain.federation.indices)
+    assert shared.roster.sizes.sum() > plain.roster.sizes.sum()
     names = ("mean_client_accuracy", "worst_client_accuracy")
     found = [evaluation(job, dict(plain.net.initial), clients=True) for job in (plain, shared)]
     assert [found[0][n] for n in names] == [found[1][n] for n in names]
-    other = evaluation(replace(shared, dealt=None), dict(plain.net.initial), clients=True)
-    assert other["mean_client_accuracy"] != found[0]["mean_client_accuracy"]
+    with_gifts = shared.engine.evaluate(shared, dict(plain.net.initial), shared.roster.ids, BEFORE).means()
+    assert with_gifts["accuracy"].mean() != found[0]["mean_client_accuracy"]
 
 
 @pytest.mark.parametrize("method", ["fedntd", "moon"])

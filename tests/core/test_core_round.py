@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
+from by_hand import round_of
 from unskew.aggregate import FedAvg
-from unskew.engines import Ground
 from unskew.errors import InputError
 from unskew.faults import Faults, finite
 from unskew.method import Method
@@ -140,7 +140,7 @@ def test_finite_looks_at_models_and_reports_of_any_shape() -> None:
     setup = ready(Method(), rounds=1)
     leg = Leg(np.arange(3), setup.job.net.initial)
     job, state = setup.job, setup.state
-    update = job.engine.visit(job, leg, np.arange(3), Ground(job.federation, {}, state.clients, 0))
+    update = job.engine.visit(job, leg, np.arange(3), round_of(job, 0, leg.clients, {}, state.clients))
     assert finite(update).tolist() == [True, True, True]
     scalar = {"scalar": torch.tensor([1.0, torch.nan, 1.0])}
     assert finite(replace(update, uploads={"part": scalar})).tolist() == [True, False, True]
@@ -196,7 +196,9 @@ def test_a_client_whose_update_is_on_its_way_is_not_asked_again() -> None:
                 _seen.extend(leg.clients.tolist())
                 return super().visit(job, leg, *rest)  # type: ignore[no-any-return]
 
+        holdings = setup.job.engine.holdings  # type: ignore[attr-defined]
         setup.job.engine = Watched()
+        setup.job.engine.hold(holdings)
         state, _ = play_round(setup.job, state)
         assert not busy & set(cohort)
 
@@ -280,7 +282,7 @@ def test_an_update_packed_and_unpacked_is_the_same() -> None:
     job, state = setup.job, setup.state
     leg = Leg(np.array([5, 2, 6]), job.net.initial)
     update = job.engine.visit(
-        job, leg, np.array([0, 2]), Ground(job.federation, {"counts": {}}, state.clients, 0)
+        job, leg, np.array([0, 2]), round_of(job, 0, leg.clients, {"counts": {}}, state.clients)
     )
     again = Update.unpacked(update.packed(), ["counts"])
     assert again.clients.tolist() == [5, 6]
@@ -295,7 +297,7 @@ def test_the_weights_of_fedavg_sum_to_one_or_to_nothing() -> None:
     setup = ready(Method(), tiny(sizes=[2, 6, 0]), rounds=1)
     job, state = setup.job, setup.state
     leg = Leg(np.arange(3), job.net.initial)
-    update = job.engine.visit(job, leg, np.arange(3), Ground(job.federation, {}, state.clients, 0))
+    update = job.engine.visit(job, leg, np.arange(3), round_of(job, 0, leg.clients, {}, state.clients))
     assert FedAvg().weights(update).tolist() == [0.25, 0.75, 0]
     assert FedAvg(uniform=True).weights(update).tolist() == pytest.approx([1 / 3] * 3)
     assert FedAvg().weights(update.take(np.array([2]))).tolist() == [0]

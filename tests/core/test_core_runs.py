@@ -8,7 +8,6 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,11 @@ from torch import nn
 import unskew
 from unskew.data import Federation, from_arrays
 from unskew.errors import InputError, RunFailed
+from unskew.method import Method
 from unskew.progress import Silent
 from unskew.run import Run, params_hash, resume, run
 from unskew.sealed import unsealed
-from unskew.tiny import tiny
+from unskew.tiny import ready, tiny
 
 SETTINGS: dict[str, Any] = {
     "model": "mlp(hidden=[6])",
@@ -272,10 +272,7 @@ def test_a_diverged_model_has_no_correlation(monkeypatch: pytest.MonkeyPatch) ->
     from unskew.measure import correlation_watch, finite
 
     monkeypatch.setattr("unskew.privacy.correlation.watch", lambda *_: lambda model: {"a": 0.5, "b": np.nan})
-    job: Any = SimpleNamespace(
-        federation=tiny(), method=SimpleNamespace(parts=()), local=SimpleNamespace(batch=4)
-    )
-    job.judging_net = job.seed = job.device = job.dtype = job.dealt = None
+    job = ready(Method()).job
     assert correlation_watch(job)({}) == {"a": 0.5}
     assert [finite(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import unskew
+from by_hand import moved
 from unskew.data.dataset import Dataset
 from unskew.data.partition import Partition, partition
 from unskew.errors import InputError
@@ -68,7 +69,7 @@ def test_a_run_folder_tells_the_names_without_the_data(tmp_path: Path) -> None:
         about = json.loads((tmp_path / method / "spec.json").read_text())["data"]
         assert about["names"] == ["east", "north", "south"]
     federation = partition(hospitals(), "by(site)").federation(hospitals())
-    pooled = Method.parse("pooled").prepare[0].once(federation, 2, 0)
+    pooled = moved(Method.parse("pooled").prepare[0], federation, 2, 0).roster
     assert pooled.name_of(0) == "all clients"
 
 

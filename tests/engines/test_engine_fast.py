@@ -23,11 +23,13 @@ from unskew.engines.lanes import Lanes
 from unskew.engines.workers import Crew
 from unskew.errors import InputError, RunFailed
 from unskew.faults import Faults
+from unskew.holdings import Holdings
 from unskew.method import PARTS, Method
 from unskew.models import build
 from unskew.net import Net
 from unskew.objective.fedprox import FedProx
 from unskew.parts import Local
+from unskew.roster import Roster
 from unskew.round import play_round
 from unskew.run import params_hash, single_threaded
 from unskew.select.uniform import Uniform
@@ -53,6 +55,14 @@ def made(shape: tuple[int, ...]) -> Federation:
     )
 
 
+def job_of(
+    method: Method, federation: Federation, net: Net, local: Local, engine: Engine, *rest: int, **more: Any
+) -> Job:
+    """A job whose engine holds a federation's samples."""
+    engine.hold(Holdings(federation))
+    return Job(method, Roster.of(federation), net, local, engine, *rest, **more)
+
+
 def played(
     engine: Engine, model: Any, method: str, dtype: torch.dtype, rounds: int, **local: object
 ) -> State:
@@ -63,7 +73,9 @@ def played(
     net = Net(build(model, shape, 4, 0, dtype))
     parsed = Method.parse(method)
     settings = Local(**({"batch": 4, "lr": 0.05, "epochs": 1.5} | local))
-    job = Job(parsed, made(shape), net, settings, engine, rounds, 5, 0, dtype=dtype, faults=Faults(drop=0.2))
+    job = job_of(
+        parsed, made(shape), net, settings, engine, rounds, 5, 0, dtype=dtype, faults=Faults(drop=0.2)
+    )
     state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in parsed.parts}, 0)
     for _ in range(rounds):
         state, _ = play_round(job, state)
@@ -170,7 +182,7 @@ def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
     for engine in (Loop(), Stacked("cpu", block=3), FastCPU(workers=1), FastCPU(workers=1, block=3)):
         torch.manual_seed(3)
         net = Net(build(Viewing(branches).double(), (1, 12, 12), 4, 0, torch.float64))
-        job = Job(
+        job = job_of(
             Method.parse("fedavg"),
             made((1, 12, 12)),
             net,
@@ -213,8 +225,8 @@ def test_plans_are_made_one_leg_ahead(method: str, foreseen: bool, monkeypatch: 
     expected = played(Loop(), "mlp(hidden=[9])", method, torch.float64, 3)
     early, real = [], gpu.errand
 
-    def watched(job: Job, leg: Leg, row: int, ground: Ground, planned: Any) -> Errand:
-        found = real(job, leg, row, ground, planned)
+    def watched(job: Job, leg: Leg, row: int, ground: Ground, holdings: Holdings, planned: Any) -> Errand:
+        found = real(job, leg, row, ground, holdings, planned)
         if ground.t > 0 or leg.done > 0:
             early.append(any(found.plan is plan for plan in planned.values()))
         return found
@@ -253,13 +265,13 @@ def test_filters_of_one_channel_agree_in_the_layout_of_tensor_cores(optimizer: s
 def test_a_stage_knows_how_many_sizes_batches_have(batch: int, sizes: int) -> None:
     """By hand, of 7, 13, 1, 9, 6, 5, 11, 3: modulo 4 {3, 1, 2} and 4; modulo 8 {7, 5, 1, 6, 3} and 8; below 20 all."""
     engine = SideBySide("cpu")
-    job = Job(
+    job = job_of(
         Method.parse("fedavg"), made((1, 12, 12)), Net(build("thesis_fashion", (1, 12, 12), 4, 0)),
         Local(batch=batch), engine, 1, 8, 0,
     )  # fmt: skip
     memories = {p.name: p.init_server(job.net) for p in job.method.parts}
     play_round(job, initial_state(dict(job.net.initial), memories, 0))
-    assert _batch_sizes(job, job.federation) == sizes
+    assert _batch_sizes(job, job.roster) == sizes
     (stage,) = engine._stages
     assert isinstance(stage.way, Lanes)
     assert stage.way.exact
@@ -373,7 +385,7 @@ def test_closing_leaves_no_process_and_no_shared_memory() -> None:
     engine = FastCPU(workers=2)
     played_on = Net(build("mlp(hidden=[9])", (1, 12, 12), 4, 0, torch.float32))
     method = Method.parse("fedavg")
-    job = Job(method, made((1, 12, 12)), played_on, Local(batch=8), engine, 1, 5, 0)
+    job = job_of(method, made((1, 12, 12)), played_on, Local(batch=8), engine, 1, 5, 0)
     play_round(job, initial_state(dict(played_on.initial), {p.name: {} for p in method.parts}, 0))
     assert engine.crew is not None
     workers = [w.process for w in engine.crew.workers]
@@ -388,6 +400,7 @@ def test_an_engine_may_go_on_with_a_job_of_another_kind(make: Any) -> None:
     """On the same data: other numbers, shapes under the same names, layers, layouts and ways; as a fresh one would."""
     shape, reused = (1, 12, 12), make()
     federation = made(shape)
+    holdings = Holdings(federation)
     for model, dtype, cohort in (
         ("mlp(hidden=[9])", torch.float32, 5),
         ("mlp(hidden=[9])", torch.float64, 5),
@@ -399,11 +412,13 @@ def test_an_engine_may_go_on_with_a_job_of_another_kind(make: Any) -> None:
         hashes = []
         for engine in (reused, make()):
             net, method = Net(build(model, shape, 4, 0, dtype)), Method.parse("fedavg")
-            job = Job(method, federation, net, Local(batch=4), engine, 2, cohort, 0, dtype=dtype)
+            engine.hold(holdings)
+            roster = Roster.of(federation)
+            job = Job(method, roster, net, Local(batch=4), engine, 2, cohort, 0, dtype=dtype)
             state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in method.parts}, 0)
             for _ in range(2):
                 state, _ = play_round(job, state)
-            engine.evaluate(job, state.params, federation.dataset)
+            engine.evaluate(job, state.params)
             hashes.append(params_hash(state.params))
             if engine is not reused:
                 engine.close()
@@ -429,10 +444,12 @@ def test_it_is_the_clients_of_a_round_that_decide_whether_they_are_stacked(
     data = made(shape).dataset
     federation = Federation(data, np.arange(40), np.arange(41))
     parsed = Method.parse(method)
+    roster, holdings = Roster.of(federation), Holdings(federation)
     for part in parsed.prepare:
-        federation = part.once(federation, cohort, 0)
+        roster = holdings.transfer(part, part.transfers(roster, cohort, 0), roster, 0)
     engine, net = FastGPU("cpu", block=block), Net(build("small_cnn", shape, 4, 0))
-    job = Job(parsed, federation, net, Local(batch=4), engine, 1, cohort, 0)
+    engine.hold(holdings)
+    job = Job(parsed, roster, net, Local(batch=4), engine, 1, cohort, 0)
     assert ("stacked" in engine.choice(job)) is stacks
 
 
@@ -453,7 +470,7 @@ def test_blocks_are_sized_to_memory(
     monkeypatch.setattr(gpu, "_memory", lambda device: memory)
     shape = (1, 12, 12)
     engine, net = FastGPU("cpu"), Net(build(model, shape, 4, 0))
-    job = Job(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort, 0)
+    job = job_of(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort, 0)
     assert f"up to {most} clients" in engine.choice(job)
 
 
@@ -484,7 +501,7 @@ def test_a_leg_is_not_foreseen_by_asking_parts_what_they_cannot_know(part: Any) 
     shape, found = (1, 12, 12), []
     for engine in (Loop(), FastGPU("cpu")):
         net, method = Net(build("mlp(hidden=[9])", shape, 4, 0, torch.float64)), Method.of(part)
-        job = Job(method, made(shape), net, Local(batch=4), engine, 3, 5, 0, dtype=torch.float64)
+        job = job_of(method, made(shape), net, Local(batch=4), engine, 3, 5, 0, dtype=torch.float64)
         state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in method.parts}, 0)
         for _ in range(3):
             state, _ = play_round(job, state)

@@ -67,8 +67,7 @@ def test_a_decaying_rate_needs_no_new_recording() -> None:
     close, engine.close = engine.close, lambda: None  # type: ignore[method-assign]
     dense = {"model": "mlp(hidden=[5])", "rounds": 3, "batch": 3, "decay": "exponential(0.5)"}
     play(Method.parse("fedavg"), equal_clients(), engine=engine, **dense)
-    site = engine.inline["made of samples"][1]
-    assert len(site.recordings) == 1 < KEPT
+    assert len(engine.recordings) == 1 < KEPT
     close()
 
 
@@ -81,7 +80,7 @@ def test_clients_of_all_sizes_share_a_few_recordings() -> None:
     engine = FastCPU(workers=1, record=True)
     close, engine.close = engine.close, lambda: None  # type: ignore[method-assign]
     found = play(Method.parse("fedavg"), sizes, engine=engine, **dense)
-    assert len(engine.inline["made of samples"][1].recordings) == 1
+    assert len(engine.recordings) == 1
     expected = play(Method.parse("fedavg"), sizes, **dense).state.params
     assert max(float((found.state.params[k] - v).abs().max()) for k, v in expected.items()) < 1e-9
     close()
@@ -92,7 +91,7 @@ def test_gradients_are_added_to_the_weights_without_being_kept() -> None:
     engine = FastCPU(workers=1, record=True)
     close, engine.close = engine.close, lambda: None  # type: ignore[method-assign]
     play(Method.parse("fedavg"), equal_clients(), engine=engine, model="mlp(hidden=[5])", rounds=1, batch=3)
-    (recording,) = engine.inline["made of samples"][1].recordings.values()
+    (recording,) = engine.recordings.values()
     operations = [node.target for node in recording.__self__.graph.nodes]
     assert operations.count(torch.ops.aten.baddbmm_.default) == 2
     close()

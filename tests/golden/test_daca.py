@@ -15,13 +15,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from by_hand import holding
+from by_hand import holding, moved
 from unskew.data.sharing import SERVER
 from unskew.errors import InputError
 from unskew.method import Method
 from unskew.network import Wireless
 from unskew.prepare import Cec, CentralSharing, Daca, Scc
 from unskew.prepare.clustered import ALONE, after_sharing, heads_of, joined, system_emds
+from unskew.roster import Roster
 from unskew.tiny import play
 
 pytestmark = pytest.mark.filterwarnings("ignore:the thresholds of")
@@ -181,15 +182,15 @@ def test_members_hold_their_heads_samples(radio):
     from unskew.network import network_of
 
     before = replace(FEDERATION, network=network_of(radio))
-    after = Daca(T_th=1).once(before, 4, 0)
-    assert after.counts.tolist() == [[2, 2], [5, 1], [3, 5], [7, 1], [1, 5], [3, 1]]
+    after = moved(Daca(T_th=1), before, 4, 0)
+    assert after.roster.counts.tolist() == [[2, 2], [5, 1], [3, 5], [7, 1], [1, 5], [3, 1]]
     for k in range(6):
         assert after.samples(k)[:4].tolist() == before.samples(k).tolist()
     assert after.samples(1)[4:].tolist() == after.samples(4)[4:].tolist()
     assert set(after.samples(1)[4:]) <= set(before.samples(0))
-    assert after.weigh.tolist() == [4] * 6  # eq. 8 as printed
-    assert after.budget.tolist() == [4, 6, 8, 8, 6, 4]
-    other = Daca(T_th=1, weigh="held", budget="own").once(before, 4, 0)
+    assert after.roster.weigh.tolist() == [4] * 6  # eq. 8 as printed
+    assert after.roster.budget.tolist() == [4, 6, 8, 8, 6, 4]
+    other = moved(Daca(T_th=1, weigh="held", budget="own"), before, 4, 0).roster
     assert other.weigh.tolist() == [4, 6, 8, 8, 6, 4]
     assert other.budget.tolist() == [4] * 6
 
@@ -222,31 +223,31 @@ def test_central_sharing_leaves_out_who_is_too_slow(tmp_path):
     with pytest.warns(
         UserWarning, match="leaves out 1 of 6 clients, whose links to the base station are slower"
     ):
-        after = CentralSharing(0.5, v_th=500).once(federation, 4, 0)
+        after = moved(CentralSharing(0.5, v_th=500), federation, 4, 0).roster
     (sharing,) = after.sharing
     bits = federation.dataset.bits
     assert sharing.report["left_out"] == [3]
     assert (sharing.report["collected"], after.sizes[3]) == (12, 4)
     assert sharing.report["distribute_s"] == pytest.approx(12 * bits / 1000)
-    waiting = CentralSharing(0.5).once(federation, 4, 0).sharing[0].report
+    waiting = moved(CentralSharing(0.5), federation, 4, 0).roster.sharing[0].report
     assert waiting["distribute_s"] == pytest.approx(12 * bits / 1000 / np.log2(1.25), abs=1e-6)
 
 
 def test_the_volume_of_central_sharing_is_exact():
     """0.01 of 60,000 samples are 600, whoever gives them; each client once, and none of its own twice."""
-    after = CentralSharing(0.2).once(FEDERATION, 4, 0)
-    (sharing,) = after.sharing
+    after = moved(CentralSharing(0.2), FEDERATION, 4, 0)
+    (sharing,) = after.roster.sharing
     down = sharing.transfers[-1]
     assert down.sender == SERVER
-    assert len(down.places) == round(0.2 * 24)
+    assert down.samples == round(0.2 * 24)
     for k in range(6):
-        assert len(set(after.samples(k))) == after.sizes[k]
+        assert len(set(after.samples(k))) == after.roster.sizes[k]
 
 
 def test_without_a_network_links_are_wireless_at_10_db():
     """The run's network where there is one, else the paper's middle condition."""
-    given = Daca().plan(replace(FEDERATION, network=Wireless(snr=10)), 3)
-    assert Daca().plan(FEDERATION, 3).head.tolist() == given.head.tolist()
+    given = Daca().plan(Roster.of(replace(FEDERATION, network=Wireless(snr=10))), 3)
+    assert Daca().plan(Roster.of(FEDERATION), 3).head.tolist() == given.head.tolist()
 
 
 def test_what_leaves_a_client_is_declared():
@@ -279,4 +280,4 @@ def test_who_is_left_without_a_link_is_counted_in_a_warning():
     with pytest.warns(
         UserWarning, match=r"leave 3 of 3 clients without a link, .*; nothing is shared at all$"
     ):
-        Daca(e_th=1).once(federation, 3, 0)
+        moved(Daca(e_th=1), federation, 3, 0)

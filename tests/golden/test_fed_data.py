@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from by_hand import holding
+from by_hand import holding, moved
 from unskew.errors import InputError
 from unskew.method import Method
 from unskew.prepare import CentralSharing, FedData
+from unskew.roster import Roster
 from unskew.tiny import play
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by fed_data")
@@ -21,23 +22,24 @@ def test_a_tenth_of_everybodys_data_goes_to_all_others():
 
     Client 0 gives two of class 0 and client 1 one of class 1, so counts are (20, 1), (2, 10) and (7, 5).
     """
-    after = FedData(0.1).once(FEDERATION, 3, 0)
-    assert after.counts.tolist() == [[20, 1], [2, 10], [7, 5]]
-    assert after.sizes.tolist() == after.weigh.tolist() == after.budget.tolist() == [21, 12, 12]
-    (sharing,) = after.sharing
-    assert [(t.sender, t.receivers, len(t.places)) for t in sharing.transfers] == [
+    after = moved(FedData(0.1), FEDERATION, 3, 0)
+    known = after.roster
+    assert known.counts.tolist() == [[20, 1], [2, 10], [7, 5]]
+    assert known.sizes.tolist() == known.weigh.tolist() == known.budget.tolist() == [21, 12, 12]
+    (sharing,) = known.sharing
+    assert [(t.sender, t.receivers, t.samples) for t in sharing.transfers] == [
         (0, (-1,), 2),
         (1, (-1,), 1),
         (-1, (0, 1, 2), 3),
     ]
-    given = set(sharing.transfers[-1].places)
-    assert set(after.samples(2)[9:]) == given
+    given = set(after.samples(2)[9:])
+    assert [len(given & set(FEDERATION.samples(k))) for k in range(3)] == [2, 1, 0]
     assert set(after.samples(1)[10:]) == given - set(FEDERATION.samples(1))
 
 
 def test_epochs_and_weights_may_count_a_clients_own_samples():
     """The lists grow; the budget or the weight does not."""
-    own = FedData(0.1, weigh="own", budget="own").once(FEDERATION, 3, 0)
+    own = moved(FedData(0.1, weigh="own", budget="own"), FEDERATION, 3, 0).roster
     assert own.sizes.tolist() == [21, 12, 12]
     assert own.weigh.tolist() == own.budget.tolist() == [20, 10, 9]
 
@@ -60,14 +62,14 @@ def test_the_log_lists_what_was_given():
 
 
 def test_nothing_to_share_is_fedavg():
-    """Nobody has 1/share samples: the federation itself comes back."""
-    assert FedData(0.01).once(FEDERATION, 3, 0) is FEDERATION
+    """Nobody has 1/share samples: nothing is to be moved."""
+    assert FedData(0.01).transfers(Roster.of(FEDERATION), 3, 0) is None
     assert "shared" not in play(Method.of(FedData(0.01)), FEDERATION).lines[0]
 
 
 def test_everything_shared_is_everything_everywhere():
     """share = 1: every client holds all samples, each once."""
-    after = FedData(1.0).once(FEDERATION, 3, 0)
+    after = moved(FedData(1.0), FEDERATION, 3, 0)
     for k in range(3):
         assert sorted(after.samples(k)) == list(range(39))
 

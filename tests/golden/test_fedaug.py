@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from by_hand import holding
+from by_hand import holding, viewed
 from unskew.augment import FAMILIES, altered
 from unskew.data.dataset import Dataset
 from unskew.errors import InputError
@@ -104,7 +104,7 @@ def test_the_share_of_unaltered_data_is_that_of_equation_5_9(sampler, shares):
 
 def test_only_clients_above_the_target_are_augmented():
     """(6, 5, 5) is at 0.083 already; (14, 1, 1) becomes (14, 3, 3), and (2, 1, 13) becomes (2, 2, 13) at 0.863."""
-    grown = FedAug(0.8)._augmented(SKEWED, 0, 0)
+    grown = viewed(FedAug(0.8), SKEWED)
     assert (grown.sizes - SKEWED.sizes).tolist() == [4, 4, 1, 0]
     assert grown.samples(3).tolist() == SKEWED.samples(3).tolist()
     assert np.abs(distances(grown.counts)[:3] - 0.8).max() < 0.07
@@ -112,18 +112,19 @@ def test_only_clients_above_the_target_are_augmented():
 
 def test_originals_stay_and_copies_keep_their_label():
     """A client's list begins with what it held; what was added comes from its own rare classes."""
-    grown = FedAug(0.8)._augmented(SKEWED, 0, 0)
-    for client in range(4):
+    grown = viewed(FedAug(0.8), SKEWED)
+    for client, one in enumerate(grown.held):
         held, before = grown.samples(client), SKEWED.samples(client)
         assert held[: len(before)].tolist() == before.tolist()
         assert (held[len(before) :] >= len(SKEWED.dataset)).all()
-    assert np.array_equal(grown.dataset.x[: len(SKEWED.dataset)], SKEWED.dataset.x)
+        assert np.array_equal(one.x()[: len(before)], SKEWED.dataset.x[before])
+        assert one.dataset is SKEWED.dataset  # nothing but its own copies was made
     assert grown.counts.tolist()[0] == [14, 3, 3]
 
 
 def test_epochs_and_weights_count_the_samples_before():
     """Equal compute: the budget is the un-augmented size, and so is what an update weighs."""
-    grown = FedAug(0.8)._augmented(SKEWED, 0, 0)
+    grown = viewed(FedAug(0.8), SKEWED)
     assert grown.budget.tolist() == grown.weigh.tolist() == SKEWED.sizes.tolist()
     spent = [
         [line["sample_steps"] for line in play(Method.parse(m), SKEWED, batch=1, rounds=2).lines]
@@ -137,7 +138,7 @@ def test_who_lacks_a_class_is_left_and_counted():
     lacking = holding([[14, 1, 1], [9, 1, 0], [0, 0, 7]])
     assert additions(lacking.counts, 0.8).any(1).tolist() == [True, False, False]
     lines = play(Method.parse("fedaug"), lacking).lines
-    grown = FedAug(0.8)._augmented(lacking, 0, 0)
+    grown = viewed(FedAug(0.8), lacking)
     assert lines[0]["fedaug"] == {
         "augmented": 4,
         "unaltered_share": pytest.approx(33 / 37),
@@ -148,22 +149,22 @@ def test_who_lacks_a_class_is_left_and_counted():
 
 
 def test_at_the_datas_own_emd_nothing_is_added():
-    """A target at the largest client's EMD returns the federation itself; a run is FedAvg to the last bit."""
+    """A target at the largest client's EMD makes nothing; a run is FedAvg to the last bit."""
     own = float(distances(SKEWED.counts).max())
-    assert FedAug(own)._augmented(SKEWED, 0, 0) is SKEWED
+    assert all(one.made is None for one in viewed(FedAug(own), SKEWED).held)
     assert play(Method.of(FedAug(own)), SKEWED).hash == play(Method(), SKEWED).hash
     assert play(Method.parse("fedaug(0.4)"), SKEWED).hash != play(Method(), SKEWED).hash
 
 
 def test_copies_are_redrawn_each_round_or_made_once():
     """Other copies every round, the same number of them; once makes the same copies in all."""
-    first, second = (FedAug(0.8).each(t, SKEWED, {}, 0)[0] for t in (0, 1))
-    assert len(first.dataset) == len(second.dataset)
-    assert not np.array_equal(first.dataset.x, second.dataset.x)
+    first, second = (viewed(FedAug(0.8), SKEWED, t).held[0] for t in (0, 1))
+    assert len(first) == len(second)
+    assert not np.array_equal(first.x(), second.x())
     once = FedAug(0.8, redraw="once")
-    made = once.once(SKEWED, 4, 0)
-    assert once.each(3, made, {}, 0)[0] is made
-    assert FedAug(0.8).once(SKEWED, 4, 0) is SKEWED
+    before, later = (viewed(once, SKEWED, t).held[0] for t in (None, 3))
+    assert np.array_equal(before.x(), later.x())
+    assert viewed(FedAug(0.8), SKEWED, None).held[0].made is None
 
 
 @pytest.mark.parametrize("redraw", ["each", "once"])
@@ -200,7 +201,7 @@ def test_every_kind_of_data_is_altered_and_keeps_its_form(kind, shape):
     std = np.ones(shape[0], np.float32)
     y = np.zeros(40, np.int64)
     data = Dataset("x", x, y, x[:1], y[:1], ("a",), kind, {}, np.zeros_like(std), std)
-    out, again = (altered(data, np.arange(40), generator(1, "draw")) for _ in range(2))
+    out, again = (altered(data, x, generator(1, "draw")) for _ in range(2))
     assert out.shape == x.shape
     assert out.dtype == x.dtype
     assert np.isfinite(out).all()
@@ -246,9 +247,21 @@ def test_doing_nothing_is_warned_of():
     with pytest.warns(
         UserWarning, match="fedaug does nothing: the 2 clients above EMD 0.8 each lack a class"
     ):
-        assert FedAug(0.8).each(0, nobody, {}, 0)[0] is nobody
+        assert viewed(FedAug(0.8), nobody).sizes.tolist() == nobody.sizes.tolist()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        FedAug(0.8).each(1, nobody, {}, 0)
-        FedAug(0.8).each(0, SKEWED, {}, 0)
-        FedAug(1.9).each(0, nobody, {}, 0)
+        viewed(FedAug(0.8), nobody, 1)
+        viewed(FedAug(0.8), SKEWED)
+        viewed(FedAug(1.9), nobody)
+
+
+def test_the_whole_level_is_the_neighbour_of_the_real_one_that_comes_closer():
+    """500 random clients: the level L of eq. 5.4 is real, and a client fills up to its floor or its ceiling."""
+    counts = generator(0, "levels").integers(1, 60, (500, 7))
+    for target in (0.1, 0.4, 0.8):
+        real, filled = levels(counts, target), counts + additions(counts, target)
+        above = distances(counts) > target + 1e-12
+        for row, level, whole in zip(counts[above], real[above], filled[above], strict=True):
+            near = [np.maximum(row, n) for n in (np.floor(level + 1e-9), np.ceil(level - 1e-9))]
+            off = [abs(distances(n[None])[0] - target) for n in near]
+            assert whole.tolist() == near[0 if off[0] <= off[1] else 1].tolist()

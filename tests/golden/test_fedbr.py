@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from by_hand import holding, numbers, seen
+from by_hand import before_round_0, holding, numbers, seen
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -107,8 +107,7 @@ def spread(values, holders):
 
 def test_averages_are_gathered_from_whoever_holds_enough():
     """Two of three clients hold two samples, all 5 and all 9: averages are (5 - 1) / 2 = 2 or (9 - 1) / 2 = 4."""
-    federation, net = spread([5, 9], [2, 0, 2]), Net(build("mlp(hidden=[3])", (1, 2, 2), 2, 0, torch.float64))
-    gathered = FedBR(pseudo=20, group=2).begin(net, federation, 0)
+    gathered = before_round_0(FedBR(pseudo=20, group=2), spread([5, 9], [2, 0, 2]))
     assert gathered["x"].shape == (20, 1, 2, 2)
     expected = {0: 2.0, 2: 4.0}
     for sender, x in zip(gathered["owner"].tolist(), gathered["x"], strict=True):
@@ -118,9 +117,8 @@ def test_averages_are_gathered_from_whoever_holds_enough():
 
 def test_averages_may_come_from_few_clients():
     """collect=2 of five."""
-    federation, net = holding([[5, 5]] * 5), Net(build("mlp(hidden=[3])", (1, 6, 6), 2, 0, torch.float64))
     part = FedBR(collect=2)
-    gathered = part.begin(net, federation, 0)
+    gathered = before_round_0(part, holding([[5, 5]] * 5))
     assert len(set(gathered["owner"].tolist())) == 2
     assert set(part.givers(gathered, 5).tolist()) == set(gathered["owner"].tolist())
     assert part.sends == "averages(10)"

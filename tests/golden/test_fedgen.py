@@ -96,7 +96,7 @@ def server(ensemble="mean"):
         params={"w": rows((0.0, 0.0), (2.0, 0.0))},
         uploads={"fedgen": {"counts": torch.tensor([[1, 5], [3, 0]])}},
     )
-    after = SimpleNamespace(net=net, landed=landed, ask=SimpleNamespace(net=net))
+    after = SimpleNamespace(net=net, landed=landed, judging_net=net)
     return FedGen("latent", ensemble=ensemble)._ensemble(after)(rows((0.0, 0.0)), torch.tensor([0]))  # type: ignore[arg-type]
 
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from by_hand import holding, numbers
+from by_hand import before_round_0, holding, numbers
 from unskew.errors import InputError
 from unskew.method import Method
 from unskew.models import build
 from unskew.net import Net
 from unskew.objective import FedMix
 from unskew.parts import Batch, Step, task_loss
-from unskew.tiny import apart, other_engines, play, ready
+from unskew.tiny import apart, other_engines, play
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by fedmix")
 
@@ -96,7 +96,7 @@ def test_it_is_mixup_to_first_order():
 def test_means_are_of_whole_groups(group, rows):
     """Clients of 4, 3 and 6 samples; what is left over is not shared, since a mean of one is a sample."""
     federation = holding([[2, 2], [3, 0], [0, 6]])
-    held = ready(Method.of(FedMix(group=group)), federation).state.server["fedmix"]
+    held = before_round_0(FedMix(group=group), federation)
     assert len(held["rows"]) == rows
     assert torch.allclose(held["labels"].sum(1), torch.ones(rows, dtype=torch.float64))
     assert held["labels"][held["owner"] == 1].tolist() == [[1.0, 0.0]] * int((held["owner"] == 1).sum())

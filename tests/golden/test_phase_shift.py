@@ -88,7 +88,7 @@ def test_a_run_remembers_the_samples_that_landed():
         active = np.union1d(before, queued(state)) if t else np.arange(8)
         uploaded = np.setdiff1d(active, queued(state))
         landed = np.concatenate([np.setdiff1d(uploaded, late), waiting])
-        behind = float(setup.job.federation.weigh[landed].sum()) or behind
+        behind = float(setup.job.roster.weigh[landed].sum()) or behind
         assert float(state.server["phase_shift"]["behind"]) == behind
         waiting = late
     assert behind

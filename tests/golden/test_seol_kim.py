@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import unskew
-from by_hand import FakeNet, holding
+from by_hand import FakeNet, holding, viewed
 from unskew.engines import Loop
 from unskew.engines.fast import FastCPU
 from unskew.errors import InputError
@@ -17,6 +17,7 @@ from unskew.method import Method
 from unskew.parts import Local
 from unskew.prepare import Oversample
 from unskew.prepare.oversample import additions
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.select import KLD
 from unskew.select.kld import balanced, uneven
@@ -42,7 +43,7 @@ def test_every_held_class_is_lifted_to_the_mean_class():
     on; D holds one class alone and is left as it is.
     """
     assert additions(np.array(COUNTS), 1.0).tolist() == [[0, 2, 2], [0, 0, 0], [2, 0, 0], [0, 0, 0]]
-    grown, _ = Oversample().each(0, FOUR, Oversample().init_server(FakeNet()), seed=0)
+    grown = viewed(Oversample(), FOUR, memory=Oversample().init_server(FakeNet()))
     assert grown.counts.tolist() == LIFTED.tolist()
     assert grown.budget.tolist() == grown.weigh.tolist() == [16, 9, 10, 6]
 
@@ -50,7 +51,7 @@ def test_every_held_class_is_lifted_to_the_mean_class():
 def test_the_lift_falls_with_the_rounds():
     """delta = 0.11, r = 3: e^-0.33 = 0.7189; A lifts to 4 x 0.7189 = 2.88 -> 3, C to 2.67 x 0.7189 = 1.92 -> 2."""
     memory = {"delta": torch.tensor(0.11, dtype=torch.float64)}
-    grown, _ = Oversample().each(3, FOUR, memory, seed=0)
+    grown = viewed(Oversample(), FOUR, 3, memory=memory)
     assert grown.counts.tolist() == [[8, 3, 3], [0, 6, 3], [2, 0, 7], [0, 0, 6]]
 
 
@@ -58,11 +59,10 @@ def test_delta_rises_where_the_cohort_repeats_more_than_the_threshold():
     """A and C repeat (4 + 2) of (12 + 8) = 0.3 > 0.1: delta 0.01 -> 0.11. B and D repeat nothing: it stays."""
     part = Oversample()
     before = part.init_server(FakeNet())
-    grown, memory = part.each(0, FOUR, before, seed=0)
-    after, told = part.learn(np.array([A, C]), FOUR, grown, memory)
+    after, told = part.learn({A: 12 + 4, C: 8 + 2}, Roster.of(FOUR), before)
     assert float(after["delta"]) == pytest.approx(0.11)
     assert told == {"oversample": {"delta": 0.01, "repeated": 6, "share": 0.3}}
-    after, told = part.learn(np.array([B, D]), FOUR, grown, memory)
+    after, told = part.learn({B: 9, D: 6}, Roster.of(FOUR), before)
     assert float(after["delta"]) == 0.01
     assert told["oversample"]["share"] == 0
     assert float(before["delta"]) == 0.01
@@ -71,8 +71,9 @@ def test_delta_rises_where_the_cohort_repeats_more_than_the_threshold():
 def test_at_the_threshold_delta_stays():
     """A, B, C and D repeat 6 of 35; a threshold of exactly that is not passed."""
     part = Oversample(threshold=6 / 35)
-    grown, memory = part.each(0, FOUR, part.init_server(FakeNet()), seed=0)
-    assert float(part.learn(np.arange(4), FOUR, grown, memory)[0]["delta"]) == 0.01
+    memory = part.init_server(FakeNet())
+    held = dict(enumerate(viewed(part, FOUR, memory=memory).sizes.tolist()))
+    assert float(part.learn(held, Roster.of(FOUR), memory)[0]["delta"]) == 0.01
 
 
 def test_delta_is_that_of_the_log_and_of_the_state():
@@ -93,7 +94,7 @@ def test_repeats_are_a_clients_own_and_of_the_class_that_lacks():
     memory = Oversample(delta=0).init_server(FakeNet())
     drawn = []
     for t in range(12):
-        grown, _ = Oversample(delta=0).each(t, FOUR, memory, seed=0)
+        grown = viewed(Oversample(delta=0), FOUR, t, memory=memory)
         for client in range(4):
             own = FOUR.samples(client)
             assert grown.samples(client)[: len(own)].tolist() == own.tolist()
@@ -293,7 +294,7 @@ class Books(Loop):
 
     def visit(self, job, leg, rows, ground):
         update = super().visit(job, leg, rows, ground)
-        self.visits.append((leg, update, ground.federation))
+        self.visits.append((leg, update, ground.roster))
         return update
 
 
@@ -337,9 +338,9 @@ def test_a_client_trains_on_what_it_was_told():
             from unskew.engines.errands import errand
 
             for row in rows:
-                found = errand(job, leg, int(row), ground)
+                found = errand(job, leg, int(row), ground, self.holdings)
                 assert found.census.tolist() == leg.settings.per_class[row].tolist()
-                assert set(found.held.tolist()) <= set(ground.federation.samples(int(leg.clients[row])))
+                assert set(found.held.tolist()) <= set(federation.samples(int(leg.clients[row])))
                 seen.append((int(leg.clients[row]), tuple(sorted(found.held.tolist()))))
             return super().visit(job, leg, rows, ground)
 
@@ -358,7 +359,7 @@ def test_samples_used_are_those_trained_on_each_once_a_round(expression):
     assert all(0 < line["samples_used"] <= min(most, line["sample_steps"]) for line in lines)
     distinct = [line["distinct_clients"] for line in lines]
     assert distinct == sorted(distinct)
-    assert distinct[-1] <= setup.job.federation.clients
+    assert distinct[-1] <= setup.job.roster.clients
 
 
 @pytest.mark.parametrize("expression", ["kld", "seol_kim", "oversample"])

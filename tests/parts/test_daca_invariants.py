@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from by_hand import moved
 from exact_sharing import BITS, best_emd, small
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
@@ -68,13 +69,15 @@ def test_nobody_sends_what_it_does_not_hold_or_gets_a_sample_twice(seed, method)
     x = np.zeros((len(labels), 1, 1, 1), np.uint8)
     data = Dataset("random", x, labels, x[:1], labels[:1] * 0, ("a", "b", "c", "d"))
     before = Federation(data, np.arange(len(labels)), np.concatenate([[0], np.cumsum(counts.sum(1))]))
-    after = method.once(before, 3, seed)
-    for sharing in after.sharing:
-        for transfer in sharing.transfers:
-            if transfer.sender >= 0:
-                assert set(transfer.places) <= set(before.samples(transfer.sender))
+    after = moved(method, before, 3, seed)
+    sent: dict[int, list[int]] = {}
+    for transfer in (t for sharing in after.roster.sharing for t in sharing.transfers):
+        for receiver in transfer.receivers:
+            sent.setdefault(receiver, []).append(transfer.sender)
     for k in range(9):
         held = after.samples(k)
+        gave = range(9) if -1 in sent.get(k, []) else sent.get(k, [])
+        assert set(held) - set(before.samples(k)) <= {p for m in gave for p in before.samples(m)}
         assert held[: before.sizes[k]].tolist() == before.samples(k).tolist()
         assert len(set(held)) == len(held)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import unskew
+from by_hand import viewed
 from unskew.augment import FAMILIES
 from unskew.checks import example
 from unskew.data.dataset import Dataset, channel_moments
@@ -68,10 +69,8 @@ def test_engines_agree_on_fleas_models(kind):
 def test_fedaug_alters_by_the_kind_of_data(kind):
     """Skewed clients get copies: of their own samples, changed, with the shape and the spread of the rest."""
     held = federation(kind)
-    grown = Method.parse("fedaug(0.2, redraw=once)").prepare[0].once(held, 2, 0)
-    added = len(grown.dataset) - len(held.dataset)
-    assert added > 0
-    new = grown.dataset.x[-added:]
+    grown = viewed(Method.parse("fedaug(0.2, redraw=once)").prepare[0], held)
+    new = np.concatenate([one.made[0] for one in grown.held if one.made is not None])
     assert new.shape[1:] == held.dataset.shape
     assert not any((new[0] == old).all() for old in held.dataset.x)
     assert 0.5 < new.std() / held.dataset.x.std() < 2

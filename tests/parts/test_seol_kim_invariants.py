@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from by_hand import FakeNet, holding
+from by_hand import FakeNet, holding, viewed
 from unskew.method import Method
 from unskew.parts import Local
 from unskew.prepare import Oversample
@@ -106,7 +106,7 @@ def test_oversampling_lifts_what_is_held_and_nothing_else(counts, delta, t, seed
     """Held classes reach t_k e^(-delta r), by less than one sample too many; only own samples are repeated."""
     federation = holding(counts.tolist())
     part = Oversample(delta=delta)
-    grown, _ = part.each(t, federation, part.init_server(FakeNet()), seed)
+    grown = viewed(part, federation, t, seed, part.init_server(FakeNet()))
     level = counts.sum(1, keepdims=True) / counts.shape[1] * np.exp(-delta * t)
     lifted = grown.counts
     assert (lifted >= counts).all()

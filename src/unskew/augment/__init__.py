@@ -17,13 +17,13 @@ BLOCK = 256
 """Samples altered at a time: few enough to stay in the processor's cache."""
 
 
-def altered(dataset: Dataset, places: Array, rng: np.random.Generator) -> Array:
-    """An altered copy of each of these training samples, in the data set's own type."""
+def altered(dataset: Dataset, samples: Array, rng: np.random.Generator) -> Array:
+    """An altered copy of each of these samples of a data set, in its own type."""
     kind = dataset.x.dtype
-    made = np.empty((len(places), *dataset.shape), kind)
-    for start in range(0, len(places), BLOCK):
+    made = np.empty((len(samples), *dataset.shape), kind)
+    for start in range(0, len(samples), BLOCK):
         block = slice(start, start + BLOCK)
-        x = torch.from_numpy(dataset.x[places[block]]).to(torch.float32)
+        x = torch.from_numpy(samples[block]).to(torch.float32)
         if dataset.kind == "vector":
             x = x / torch.from_numpy(np.asarray(dataset.std, np.float32))
         out = FAMILIES[dataset.kind](x, rng).numpy()

@@ -13,9 +13,11 @@ from unskew.data.federation import Federation
 from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Engine, Job
 from unskew.engines.loop import Loop
+from unskew.holdings import Holdings
 from unskew.method import Method
 from unskew.models import build
 from unskew.net import Net
+from unskew.roster import Roster
 from unskew.round import play_round
 from unskew.state import initial_state
 from unskew.types import Ids, Leg, Update
@@ -62,9 +64,10 @@ class Ours:
         dtype = torch.float64 if options.precision == "fp64" else torch.float32
         net = Net(build(standard.model, standard.shape, CLASSES, standard.seed, dtype))
         net.to(device)
+        held = federation or standard.federation()
         job = Job(
             method=Method.parse(method),
-            federation=federation or standard.federation(),
+            roster=Roster.of(held),
             net=net,
             local=standard.local,
             engine=choose(options.spec(), device, float("inf")) if name == "fast" else Loop(device),
@@ -74,6 +77,7 @@ class Ours:
             dtype=dtype,
             device=str(device),
         )
+        job.engine.hold(Holdings(held))
         memories = {part.name: part.init_server(net) for part in job.method.parts}
         return cls(name, job, initial_state(dict(net.initial), memories, standard.seed))
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from unskew.buffer import labels_stored
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.net import Net
 from unskew.notices import warn
 from unskew.optim import optimizer
 from unskew.parts import Calibrate, Depends, Local
+from unskew.query import ClientView, Questions
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Tree
-
-if TYPE_CHECKING:
-    from unskew.asking import Ask, Asked
 
 WIDEST = 2048
 """Features beyond which a whole covariance is refused: a class of it takes 17 MB from every client, and grows as
@@ -61,6 +59,7 @@ class CCVR(Calibrate):
     paper: ClassVar[str] = "Luo et al., NeurIPS 2021"
     neutral: ClassVar[str | None] = "ccvr(epochs=0)"
     example: ClassVar[str | None] = "ccvr(virtual=20)"
+    questions: ClassVar[tuple[str, ...]] = ("moments", "some_features")
     discloses: ClassVar[Any] = Depends(
         GAUSSIAN, lambda part: GAUSSIAN if part.variant == "gaussian" else FEATURES
     )
@@ -102,11 +101,11 @@ class CCVR(Calibrate):
             )
         return {}
 
-    def calibrate(self, params: Tree, net: Net, federation: Federation, ask: Ask, t: int, seed: int) -> Tree:
-        holding = np.flatnonzero(federation.sizes)
+    def calibrate(self, params: Tree, net: Net, roster: Roster, query: Questions, t: int, seed: int) -> Tree:
+        holding = np.flatnonzero(roster.sizes)
         rng = generator(seed, "ccvr", t)
         if self.variant == "features":
-            answers = ask(self, holding, lambda asked: self._some(asked, seed, t))
+            answers = query(self, "some_features", holding, seed=seed, t=t)
             features, labels = (torch.cat([a[k] for a in answers]) for k in ("features", "labels"))
             if not len(labels):
                 warn(
@@ -116,22 +115,23 @@ class CCVR(Calibrate):
                 )
                 return params
         else:
-            kept = self.covariance
-            told = ask.each(
-                self, holding, lambda asked: moments(asked.embed().flatten(1), asked.labels, kept)
-            )
-            mixture = merged(told, federation.dataset.classes)
+            told = query.each(self, "moments", holding)
+            mixture = merged(told, roster.dataset.classes)
             features, labels = drawn(mixture, self.virtual, rng)
         like = next(iter(params.values()))
         features = features.to(like.device, like.dtype)
         return params | self._trained(params, net, features, labels.to(like.device, torch.int64), rng)
 
-    def _some(self, asked: Asked, seed: int, t: int) -> Tree:
+    def moments(self, client: ClientView) -> Tree:
+        """A client's answer: of each class it holds, how many, and the moments of their features."""
+        return moments(client.embed().flatten(1), client.labels, self.covariance)
+
+    def some_features(self, client: ClientView, seed: int, t: int) -> Tree:
         """The features of a share of a client's samples, drawn without replacement."""
-        held = len(asked.places)
-        chosen = generator(seed, "ccvr", t, asked.client).permutation(held)[: int(self.share * held + 1e-9)]
+        held = len(client)
+        chosen = generator(seed, "ccvr", t, client.client).permutation(held)[: int(self.share * held + 1e-9)]
         at = torch.from_numpy(np.sort(chosen))
-        return {"features": asked.embed(index=at), "labels": _small(asked.labels[at.to(asked.device)])}
+        return {"features": client.embed(index=at), "labels": _small(client.labels[at.to(client.device)])}
 
     def _trained(
         self, params: Tree, net: Net, features: Tensor, labels: Tensor, rng: np.random.Generator

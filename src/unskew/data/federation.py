@@ -13,7 +13,6 @@ from unskew.data.dataset import Array, Dataset
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
-    from unskew.data.sharing import Sharing
     from unskew.network import Wireless
 
 
@@ -39,7 +38,7 @@ class Federation:
     lists and never copies a sample. ``budget`` is the size whose epochs a client spends and ``weigh`` the size
     its update weighs; both are what it holds unless data was added or pooled. ``pooled`` is
     how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere. ``network``
-    links the clients (``unskew.network``), where the run has one; ``sharing`` is what raw samples moved.
+    links the clients (``unskew.network``), where the run has one.
     ``names`` are the clients' own, such as the sites of a table, where they have any; ``name_of(k)`` is what to
     show for a client in either case.
     """
@@ -51,7 +50,6 @@ class Federation:
     weigh: Array = None  # type: ignore[assignment]
     pooled: Array = None  # type: ignore[assignment]
     network: Wireless | None = None
-    sharing: tuple[Sharing, ...] = ()
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

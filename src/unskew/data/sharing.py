@@ -1,28 +1,29 @@
-"""Raw samples that move before round 0: who sent how many to whom, and the lists that grow by it."""
+"""Raw samples that move before round 0: who sends how many to whom. Which ones, the sender knows and nobody else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 from unskew.conditions import enforce, planned, silent
-from unskew.data.dataset import Array
-from unskew.data.federation import Federation
+
+if TYPE_CHECKING:
+    from unskew.roster import Roster
 
 SERVER = -1
 """Stands for the server among senders and receivers."""
 
+Counted = Literal["own", "held"]
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True)
 class Transfer:
-    """Samples sent once, by one sender, to all its receivers together."""
+    """Samples sent once, by one sender, to all its receivers together. The server hands on all that it was sent."""
 
     sender: int
     receivers: tuple[int, ...]
-    places: Array  # in the pool
+    samples: int
     seconds: float = 0.0  # on the air
 
     @property
@@ -38,69 +39,43 @@ class Transfer:
         return {
             "from": _named(self.sender),
             "to": "all" if len(to) == clients > 1 else to,
-            "samples": len(self.places),
+            "samples": self.samples,
             "seconds": round(self.seconds, 6),
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Sharing:
-    """What one part of a method moved, how long that took, and what the log says of it."""
+    """What one part of a method moves, how long that takes, and what the log says of it.
+
+    A receiver's list goes on with what it was sent and did not hold. ``weigh`` and ``budget`` say whether an update's
+    weight and a local epoch count the client's own samples alone or all that it holds then. ``pooled``: instead, all
+    samples go to one client that spends this budget, of so many clients.
+    """
 
     part: str
-    transfers: tuple[Transfer, ...]
-    bits: int  # of one sample with its label
-    seconds: float  # on the air, all transfers together
-    report: Mapping[str, Any]
+    transfers: tuple[Transfer, ...] = ()
+    bits: int = 0  # of one sample with its label
+    seconds: float = 0.0  # on the air, all transfers together
+    weigh: Counted = "own"
+    budget: Counted = "held"
+    pooled: tuple[int, int] | None = None
     counts: int = 0  # bytes of the label counts that clients told the server beforehand
+    report: Mapping[str, Any] = field(default_factory=dict)
 
     def bytes_of(self, transfer: Transfer) -> int:
         """What a transfer brings, counted once a receiver."""
-        return len(transfer.receivers) * -(-len(transfer.places) * self.bits // 8)
+        return len(transfer.receivers) * -(-transfer.samples * self.bits // 8)
 
 
-def grown(
-    federation: Federation,
-    transfers: Iterable[Transfer],
-    weigh: Literal["own", "held"],
-    budget: Literal["own", "held"],
-) -> Federation:
-    """The federation after these transfers: a receiver's list goes on with what it was sent and did not hold.
-
-    ``weigh`` and ``budget`` say whether an update's weight and a local epoch count the client's own samples
-    alone or all that it holds now.
-    """
-    extra: dict[int, list[Array]] = {}
-    for transfer in transfers:
-        for receiver in transfer.receivers:
-            if receiver != SERVER:
-                extra.setdefault(receiver, []).append(transfer.places)
-    lists = [federation.samples(k) for k in range(federation.clients)]
-    mine = np.zeros(len(federation.dataset), bool)
-    for k, sent in extra.items():
-        mine[lists[k]] = True
-        held = lists[k]
-        lists[k] = np.concatenate([held, *(places[~mine[places]] for places in sent)])
-        mine[held] = False
-    sizes = np.array([len(places) for places in lists], np.int64)
-    more = sizes - federation.sizes
-    return replace(
-        federation,
-        indices=np.concatenate(lists),
-        offsets=np.concatenate([[0], np.cumsum(sizes)]),
-        weigh=federation.weigh + more if weigh == "held" else federation.weigh,
-        budget=federation.budget + more if budget == "held" else federation.budget,
-    )
-
-
-def told(federation: Federation, part: str) -> Mapping[str, Any]:
+def told(roster: Roster, part: str) -> Mapping[str, Any]:
     """What the log says of a part's sharing."""
-    return {s.part: s.report for s in federation.sharing if s.part == part}
+    return {s.part: s.report for s in roster.sharing if s.part == part}
 
 
-def warn_of_silent(federation: Federation, least: int, how: str, instead: str) -> None:
+def warn_of_silent(roster: Roster, least: int, how: str, instead: str) -> None:
     """Say how many clients hold too few samples to give any by ``how``, and what to write where all of them do."""
-    enforce(silent(planned(federation), least, how, instead))
+    enforce(silent(planned(roster), least, how, instead))
 
 
 def _named(who: int) -> int | str:

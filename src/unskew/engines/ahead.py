@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from unskew.data.federation import Federation
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import Asked, stretched
 from unskew.plan import Plan
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.select.full import Full
 from unskew.select.uniform import Uniform
@@ -46,26 +46,26 @@ class Ahead:
             self.made = {asked: asked.plan() for asked in self._next(job, leg, ground)}
 
     def _next(self, job: Job, leg: Leg, ground: Ground) -> list[Asked]:
-        federation, t = ground.federation, ground.t
+        roster, t = ground.roster, ground.t
         spent = leg.done + leg.epochs
         if spent < 1:  # a schedule that hands models over: the same clients go on
             clients, done, share = leg.clients, spent, leg.epochs
         else:
             t += 1
-            clients, done, share = _next_cohort(job, federation, t), 0.0, self._opening[1]
+            clients, done, share = _next_cohort(job, roster, t), 0.0, self._opening[1]
         if not len(clients):
             return []
         local = stretched(job, t)
-        about = (clients, federation.sizes[clients], federation.budget[clients], federation.pooled[clients])
+        about = (clients, roster.sizes[clients], roster.budget[clients], roster.pooled[clients])
         return [
             Asked(local, job.seed, t, client, held, budget, pooled, done, share)
             for client, held, budget, pooled in zip(*(a.tolist() for a in about), strict=True)
         ]
 
 
-def _next_cohort(job: Job, federation: Federation, t: int) -> Ids:
+def _next_cohort(job: Job, roster: Roster, t: int) -> Ids:
     """Who takes part in a round that has not begun: known where it is drawn from the seed alone."""
     rule, nobody = job.method.select, np.zeros(0, np.int64)
     if t >= job.rounds or type(rule) not in (Uniform, Full):  # others, even of these kinds, may remember
         return nobody
-    return rule.select(job.cohort, nobody, federation, {}, generator(job.seed, "select", t, 0))[0].clients
+    return rule.select(job.cohort, nobody, roster, {}, generator(job.seed, "select", t, 0))[0].clients

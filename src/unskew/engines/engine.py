@@ -1,31 +1,34 @@
-"""The seam: what a run hands an engine, and the one verb an engine has."""
+"""The seam: what a run hands an engine, and the verbs an engine has. Nothing else crosses to the clients' side."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, Self
 
 import numpy as np
 import torch
 
-from unskew.data.dataset import Array, Dataset
-from unskew.data.federation import Federation
+from unskew.data.dataset import Array
+from unskew.data.sharing import Sharing
 from unskew.decay import Constant, Decay
 from unskew.faults import Faults
+from unskew.holdings import OWN, Holdings, Moment
 from unskew.method import Method
 from unskew.net import Net
-from unskew.parts import Local
+from unskew.parts import Local, Prepare
+from unskew.query import Query
+from unskew.roster import Roster
 from unskew.store import ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
 
 @dataclass
 class Job:
-    """Everything that stays the same over a run."""
+    """Everything that stays the same over a run. It holds no client's sample: those are the engine's to hold."""
 
     method: Method
-    federation: Federation  # after the preparation before round 0
+    roster: Roster  # after raw samples were moved, before round 0
     net: Net
     local: Local
     engine: Engine
@@ -37,7 +40,7 @@ class Job:
     batch_norm: str = "average"
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
-    dealt: Federation | None = None  # before that preparation, where it is known
+    dealt: Roster | None = None  # before that, where it is known
 
     @property
     def judging_net(self) -> Net:
@@ -47,18 +50,53 @@ class Job:
 
 @dataclass(frozen=True)
 class Ground:
-    """What a leg is played on: the round's data, what parts hand out, what clients remember, and the round's number."""
+    """What a leg is played on: what parts hand out, what clients remember, and which of clients' data is meant.
 
-    federation: Federation
+    ``roster`` is what the server expects clients to hold in this round.
+    """
+
+    roster: Roster
     shared: Mapping[str, Tree]
     store: ClientStore
-    t: int
+    moment: Moment
+
+    @property
+    def t(self) -> int:
+        """The round's number."""
+        return self.moment.t or 0
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How a model did: sums over the samples of each class of the test set, or of each client."""
+
+    right: Array
+    loss: Array
+    count: Array
+
+    @classmethod
+    def over(cls, owner: Array, groups: int, right: Array, loss: Array) -> Sums:
+        """One value a sample, summed by the group that ``owner`` names."""
+        return cls(
+            np.bincount(owner, right, minlength=groups),
+            np.bincount(owner, loss, minlength=groups),
+            np.bincount(owner, minlength=groups),
+        )
+
+    def means(self) -> dict[str, Array]:
+        """The mean "accuracy" and "loss" of each group; 0 where there is no sample."""
+        count = np.maximum(1, self.count)
+        return {"accuracy": self.right / count, "loss": self.loss / count}
 
 
 class Engine(Protocol):
-    """Runs clients. ``visit`` is the server's only verb; an algorithm never knows which engine answers."""
+    """Runs the clients' side. An algorithm never knows which engine answers."""
 
     name: str
+
+    def hold(self, holdings: Holdings) -> None:
+        """Take the clients' samples: from here on they are reached by the verbs below and by nothing else."""
+        ...
 
     def choice(self, job: Job) -> str:
         """What runs, in words."""
@@ -68,36 +106,22 @@ class Engine(Protocol):
         """Train the clients at these rows of the leg and bring back their update."""
         ...
 
-    def evaluate(
-        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """The model's predicted class and loss for the test set, or for these samples of the pool."""
+    def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
+        """These clients' answers to a question, one after the other; ``model`` goes down to each."""
         ...
 
-    def close(self) -> None: ...
+    def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
+        """How the model does on the server's test set, class by class, or on the data of each of these clients."""
+        ...
 
+    def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
+        """Move raw samples as a part declares; the roster says who holds how many then."""
+        ...
 
-def client_means(job: Job, model: Tree, dataset: Dataset, places: Sequence[Array]) -> dict[str, Array]:
-    """The mean "accuracy" and "loss" of the model on each client's samples; 0 where there are none.
+    def again(self) -> Self:
+        """Another engine of this kind over the same clients, to measure by: what it moves, it moves for itself."""
+        ...
 
-    All are judged at once, unless a client's samples are judged by their own statistics.
-    """
-    apart = job.batch_norm != "average" and job.net.buffers
-    lists = list(places) if apart else [np.concatenate([np.zeros(0, np.int64), *places])]
-    found = [job.engine.evaluate(job, model, dataset, at) for at in lists]
-    guess, loss = (
-        np.concatenate([np.zeros(0), *(f.numpy() for f in each)]) for each in zip(*found, strict=True)
-    )
-    sizes = np.array([len(p) for p in places])
-    owner = np.repeat(np.arange(len(places)), sizes)
-    values = {"accuracy": guess == dataset.y[np.concatenate(lists)], "loss": loss}
-    return {n: np.bincount(owner, v, minlength=len(places)) / np.maximum(1, sizes) for n, v in values.items()}
-
-
-def probed(job: Job, model: Tree, update: Update, federation: Federation) -> Update:
-    """The update with what its method's parts asked to have measured of ``model`` on each client's own data."""
-    wanted = sorted({name for part in job.method.parts for name in part.probes})
-    if not wanted:
-        return update
-    means = client_means(job, model, federation.dataset, [federation.samples(int(c)) for c in update.clients])
-    return replace(update, probes={n: torch.from_numpy(means[n]) for n in wanted})
+    def close(self) -> None:
+        """Give back processes and memory; samples held in this process stay, and a later verb starts anew."""
+        ...

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from unskew.client import Errand, Return
-from unskew.data.federation import Federation
 from unskew.engines.engine import Ground, Job
+from unskew.holdings import Holdings
 from unskew.optim import travelled
 from unskew.parts import Local
 from unskew.plan import Plan, plan, subset
+from unskew.roster import Roster
 from unskew.types import Ids, Leg, Tree, Update, expand, stack
 
 STATISTICS = "batch_norm"
@@ -45,12 +46,19 @@ class Asked(NamedTuple):
         )  # fmt: skip
 
 
-def errand(job: Job, leg: Leg, row: int, ground: Ground, made: Mapping[Asked, Plan] | None = None) -> Errand:
+def errand(
+    job: Job,
+    leg: Leg,
+    row: int,
+    ground: Ground,
+    holdings: Holdings,
+    made: Mapping[Asked, Plan] | None = None,
+) -> Errand:
     """One client's share of a leg: its data, its plan, its memory, and the model it was handed.
 
     ``made``: plans that were made before they were asked for.
     """
-    federation, store, t = ground.federation, ground.store, ground.t
+    store, t = ground.store, ground.t
     client = int(leg.clients[row])
     start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
     anchor = leg.anchor
@@ -58,17 +66,13 @@ def errand(job: Job, leg: Leg, row: int, ground: Ground, made: Mapping[Asked, Pl
         fresh = job.net.statistics(job.net.initial)
         own = store.get(STATISTICS, client, fresh) if job.batch_norm == "local" else fresh
         start, anchor = start | own, None if anchor is None else anchor | own
-    held = federation.samples(client)
-    budget = int(federation.budget[client])
-    settings = leg.settings
+    held = holdings.held(client, ground.moment, job.roster, job.method.prepare, job.seed)
+    at_hand, settings = len(held), leg.settings
     if settings.per_class is not None:
-        held = held[
-            subset(federation.dataset.y[held], settings.per_class[row], seed=job.seed, t=t, client=client)
-        ]
-        budget = len(held)
+        held = held.some(subset(held.labels, settings.per_class[row], seed=job.seed, t=t, client=client))
     batch = None if settings.batch is None else int(settings.batch[row])
-    local, pooled = stretched(job, t), int(federation.pooled[client])
-    asked = Asked(local, job.seed, t, client, len(held), budget, pooled, leg.done, leg.epochs, batch)
+    local, pooled = stretched(job, t), int(job.roster.pooled[client])
+    asked = Asked(local, job.seed, t, client, len(held), held.budget, pooled, leg.done, leg.epochs, batch)
     work = (made or {}).get(asked) or asked.plan()
     rate = job.local.lr if settings.lr is None else float(settings.lr[row])
     rate *= job.decay.factor(t, job.rounds)
@@ -84,17 +88,18 @@ def errand(job: Job, leg: Leg, row: int, ground: Ground, made: Mapping[Asked, Pl
         t=t,
         start=start,
         anchor=start if anchor is None else anchor,
-        held=torch.from_numpy(held),
+        held=torch.from_numpy(held.places),
+        made=held.made,
         plan=work,
         lr=rate,
-        census=torch.from_numpy(
-            np.bincount(federation.dataset.y[held], minlength=federation.dataset.classes)
-        ).to(device),
+        census=torch.from_numpy(held.counts).to(device),
         shared=ground.shared,
         mine={
-            o.name: there(store.get(o.name, client, o.init_client(job.net, federation.relative[client])))
+            o.name: there(store.get(o.name, client, o.init_client(job.net, job.roster.relative[client])))
             for o in job.method.objective
         },
+        weight=held.weigh,
+        at_hand=at_hand,
         moved=None if before is None else {k: v[0] for k, v in before.moved.items()},
         work=0.0 if before is None else float(before.work[0]),
         steps=0 if before is None else int(before.steps[0]),
@@ -120,7 +125,6 @@ def gathered(
     leg: Leg,
     rows: Ids,
     returns: list[Return],
-    federation: Federation,
     params: Tree | None = None,
     moved: Tree | None = None,
 ) -> Update:
@@ -151,7 +155,7 @@ def gathered(
         reach=reach,
         pulled=pulled,
         lr=torch.tensor([r.lr for r in returns], dtype=torch.float64),
-        examples=weighed(leg, rows, federation),
+        examples=torch.tensor([r.weight for r in returns], dtype=torch.float64),
         steps=torch.tensor([r.steps for r in returns], dtype=torch.int64),
         samples=torch.tensor([r.samples for r in returns], dtype=torch.int64),
         loss=torch.tensor([r.loss for r in returns], dtype=torch.float64),
@@ -159,13 +163,15 @@ def gathered(
             o.name: stack([r.uploads[o.name] for r in returns if r.uploads]) for o in job.method.objective
         },
         memory=memory,
+        held=torch.tensor([r.at_hand for r in returns], dtype=torch.int64),
+        drawn=torch.tensor([r.drawn for r in returns], dtype=torch.int64),
     )
 
 
-def weighed(leg: Leg, rows: Ids, federation: Federation) -> Tensor:
-    """What each client's update weighs: the samples it was told to train on, or its whole data."""
+def weighed(leg: Leg, rows: Ids, roster: Roster) -> Tensor:
+    """What each client's update will weigh: the samples it was told to train on, or its whole data."""
     clients, told = leg.clients[rows], leg.settings.per_class
-    weight = federation.weigh[clients] if told is None else federation.drawn(clients, told[rows])
+    weight = roster.weigh[clients] if told is None else roster.drawn(clients, told[rows])
     return torch.as_tensor(weight, dtype=torch.float64)
 
 

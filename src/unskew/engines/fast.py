@@ -21,10 +21,13 @@ from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered, weighed
+from unskew.engines.here import Here
 from unskew.engines.site import Site, tensor_of
 from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
+from unskew.holdings import Holdings, Made
 from unskew.notices import warn
+from unskew.roster import Roster, without_pool
 from unskew.store import OWN_MODEL, ClientStore
 from unskew.types import Ids, Leg, Tree, Update
 
@@ -32,7 +35,7 @@ DENSE_BLOCK = 5
 """Dense clients stacked in one worker: more fall out of its cache (measured: 5 to 10 are best)."""
 
 
-class FastCPU:
+class FastCPU(Here):
     """One worker a core over shared memory; with one worker, the same in this process."""
 
     name = "fast"
@@ -50,7 +53,7 @@ class FastCPU:
         """What runs, in words."""
         if self.stack(job) == 1:
             how = "one client at a time" + (
-                ", channels last" if job.net.runs_channels_last(job.federation.dataset.shape) else ""
+                ", channels last" if job.net.runs_channels_last(job.roster.dataset.shape) else ""
             )
         else:
             how = f"{self.stack(job)} clients stacked" + (", steps recorded" if self.record else "")
@@ -59,13 +62,13 @@ class FastCPU:
     def stack(self, job: Job) -> int:
         """How many clients are stacked: dense ones or as many as asked for, unless vmap cannot run their model."""
         asked = self.block or (1 if job.net.convolves else DENSE_BLOCK)
-        return asked if asked == 1 or job.net.stackable(job.federation.dataset.shape) else 1
+        return asked if asked == 1 or job.net.stackable(job.roster.dataset.shape) else 1
 
     def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
-        federation, store = ground.federation, ground.store
+        store = ground.store
         if not len(rows):
-            return gathered(job, leg, rows, [], federation)
-        self._brief(job, federation)
+            return gathered(job, leg, rows, [])
+        self._brief(job)
         template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
         models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
         if only_sum(job, leg):
@@ -74,8 +77,8 @@ class FastCPU:
         models.write(0, leg.anchor or template, False)
         models.write(1, leg.start, leg.stacked)
         order = replace(leg, start={}, anchor={} if leg.anchor is not None else None, carry=None)
-        self._tell("leg", (order, as_arrays(dict(ground.shared)), ground.t))
-        work = [self._piece(job, leg, group, store) for group in self._groups(job, federation, leg, rows)]
+        self._tell("leg", (order, as_arrays(dict(ground.shared)), ground.moment))
+        work = [self._piece(job, leg, group, store) for group in self._groups(job, ground.roster, leg, rows)]
         back: dict[int, Return] = {row: done for found in self._map(work) for row, done in found.items()}
         at = torch.from_numpy(rows)
         params = {k: v[at] for k, v in answers.tree().items()}
@@ -86,16 +89,16 @@ class FastCPU:
         returns = [back[int(row)] for row in rows]
         for done in returns:
             done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
-        return gathered(job, leg, rows, returns, federation, params, moved)
+        return gathered(job, leg, rows, returns, params, moved)
 
     def _summed(self, job: Job, leg: Leg, rows: Ids, ground: Ground, models: Board) -> Update:
         """A plain round of a linear rule: workers add the models up in fixed blocks and send no model back."""
         models.write(0, leg.start, False)
         models.write(1, leg.start, False)
-        federation, store = ground.federation, ground.store
+        store = ground.store
         order = replace(leg, start={}, anchor=None, carry=None)
-        self._tell("leg", (order, as_arrays(dict(ground.shared)), ground.t))
-        raw = raw_weights(job, weighed(leg, rows, federation))
+        self._tell("leg", (order, as_arrays(dict(ground.shared)), ground.moment))
+        raw = raw_weights(job, weighed(leg, rows, ground.roster))
         groups = blocks(rows)
         wide = {k: torch.empty(v.shape, dtype=torch.float64, device="meta") for k, v in leg.start.items()}
         sums = self._board("sums", wide, len(groups))
@@ -109,32 +112,45 @@ class FastCPU:
         returns = [back[int(row)] for row in rows]
         for done in returns:
             done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
-        held = gathered(job, leg, rows, returns, federation, {}, {})
+        held = gathered(job, leg, rows, returns, {}, {})
         total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
         return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
 
-    def evaluate(
-        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
-    ) -> tuple[Tensor, Tensor]:
-        self._brief(job, job.federation if dataset is job.federation.dataset else None, dataset)
+    def judged(
+        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
+    ) -> tuple[Array, Array]:
+        if made is not None:  # what a few clients made is nowhere but here
+            return Site(self.dataset, job.dtype).judge(job.judging_net, model, places, made=made)
+        self._brief(job)
         board = self._board("models", model, 2)
         board.write(0, model, False)
-        count = len(dataset.y_test) if places is None else len(places)
+        count = len(self.dataset.y_test) if places is None else len(places)
         wanted = np.arange(count) if places is None else np.asarray(places)
         blocks = job.judging_net.blocks(count)
         found = self._map([Judgement(wanted[block], places is None) for block in blocks])
-        guesses, losses = (torch.from_numpy(np.concatenate(each)) for each in zip(*found, strict=True))
-        order = torch.from_numpy(np.argsort(np.concatenate(blocks)))
+        guesses, losses = (np.concatenate(each) for each in zip(*found, strict=True))
+        order = np.argsort(np.concatenate(blocks))
         return guesses[order], losses[order]
+
+    def again(self) -> FastCPU:
+        twin = FastCPU(1, self.block, self.record)  # it has one client to train
+        twin.hold(Holdings(self.holdings.federation))
+        return twin
 
     def close(self) -> None:
         if self.crew is not None:
             self.crew.close()
         self.crew, self.boards, self.told, self.inline = None, {}, {}, {}
 
-    def _brief(self, job: Job, federation: Federation | None, dataset: Dataset | None = None) -> None:
+    @property
+    def recordings(self) -> dict[Any, Any]:
+        """The steps that were recorded in this process."""
+        made = self.inline.get("made of samples")
+        return {} if made is None else made[1].recordings
+
+    def _brief(self, job: Job) -> None:
         """Tell the workers what they do not know yet: the job, the samples, who holds which."""
-        bare = replace(job, federation=None, dealt=None, engine=None)  # type: ignore[arg-type]
+        bare = replace(job, roster=None, dealt=None, engine=None)  # type: ignore[arg-type]
         if self.told.get("job") is not job:
             self.told["job"] = job
             if self.count > 1 and (problem := untold(bare)):
@@ -145,18 +161,18 @@ class FastCPU:
                 )
                 self.count = 1
             self._tell("job", bare)
-        samples = dataset or (federation.dataset if federation is not None else None)
-        if samples is not None:
-            layout, stacked = job.net.runs_channels_last(samples.shape), self.stack(job) > 1
-            use = (job.dtype, layout, stacked)
-            if self.told.get("samples") is not samples or self.told.get("use of samples") != use:
-                self.told |= {"samples": samples, "use of samples": use}
-                tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
-                rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
-                self._tell("samples", Samples(tensors, rest, layout, stacked, self.record))
-        if federation is not None and self.told.get("federation") is not federation:
-            self.told["federation"] = federation
-            lists = {k: getattr(federation, k) for k in ("indices", "offsets", "budget", "weigh", "pooled")}
+        samples, federation = self.dataset, self.holdings.federation
+        layout, stacked = job.net.runs_channels_last(samples.shape), self.stack(job) > 1
+        use = (job.dtype, layout, stacked)
+        if self.told.get("samples") is not samples or self.told.get("use of samples") != use:
+            self.told |= {"samples": samples, "use of samples": use}
+            tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
+            rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
+            self._tell("samples", Samples(tensors, rest, layout, stacked, self.record))
+        if self.told.get("federation") is not federation or self.told.get("roster") is not job.roster:
+            self.told |= {"federation": federation, "roster": job.roster}
+            lists = {"indices": federation.indices, "offsets": federation.offsets}
+            lists |= {k: getattr(job.roster, k) for k in ("sizes", "budget", "weigh", "pooled")}
             self._tell("lists", {k: _shareable(v) for k, v in lists.items()})
 
     def _board(self, name: str, model: Tree, rows: int) -> Board:
@@ -167,9 +183,9 @@ class FastCPU:
             self._tell(name, board)
         return board
 
-    def _groups(self, job: Job, federation: Federation, leg: Leg, rows: Ids) -> list[Ids]:
+    def _groups(self, job: Job, roster: Roster, leg: Leg, rows: Ids) -> list[Ids]:
         """Rows that are worked on together, largest first: the same groups for any number of workers."""
-        sizes = federation.budget[leg.clients[rows]]
+        sizes = roster.budget[leg.clients[rows]]
         ordered = rows[np.argsort(-sizes, kind="stable")]
         size = self.stack(job)
         return [ordered[i : i + size] for i in range(0, len(ordered), size)]
@@ -260,11 +276,10 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     )
     models: Board = setup["models"]
     if isinstance(work, Judgement):
-        return [f.numpy() for f in site.judge(job.judging_net, models.row(0), work.places, work.test)]
-    federation = _once(
-        setup, "lists", lambda lists: Federation(site.dataset, **{k: v.numpy() for k, v in lists.items()})
-    )
-    leg, shared, t = setup["leg"]
+        return site.judge(job.judging_net, models.row(0), work.places, work.test)
+    holdings, roster = _once(setup, "lists", lambda lists: _clients(site.dataset, lists))
+    job = replace(job, roster=roster)
+    leg, shared, moment = setup["leg"]
     rows = models.tree()
     start = {k: v[1:] for k, v in rows.items()} if leg.stacked else models.row(1)
     leg = replace(leg, start=start, anchor=None if leg.anchor is None else models.row(0))
@@ -273,8 +288,8 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     given = as_tensors(shared)
     if site.record:  # a recorded step depends on sizes, so what changes size is padded
         given = {o.name: o.roomy(given[o.name]) for o in job.method.objective}
-    ground = Ground(federation, given, store, t)
-    errands = [errand(job, leg, int(r), ground) for r in work.rows]
+    ground = Ground(roster, given, store, moment)
+    errands = [errand(job, leg, int(r), ground, holdings) for r in work.rows]
     if work.carry is not None:
         _go_on(errands, work.carry)
     returns = (
@@ -289,6 +304,13 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
         reports = as_arrays(done.uploads), as_arrays(done.memory)
         back[int(row)] = replace(done, params={}, moved={}, uploads=reports[0], memory=reports[1])
     return back
+
+
+def _clients(dataset: Dataset, lists: dict[str, Tensor]) -> tuple[Holdings, Roster]:
+    """The clients, of lists that all workers share."""
+    held: dict[str, Any] = {k: v.numpy() for k, v in lists.items()}
+    federation = Federation(dataset, held.pop("indices"), held.pop("offsets"))
+    return Holdings(federation), Roster(without_pool(dataset), **held)
 
 
 def _added(

@@ -19,18 +19,20 @@ import torch
 from torch import Tensor
 
 from unskew.client import Errand, Return, Task
-from unskew.data.dataset import Array, Dataset
-from unskew.data.federation import Federation
+from unskew.data.dataset import Array
 from unskew.engines.ahead import Ahead
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered
+from unskew.engines.here import Here
 from unskew.engines.lanes import EXACT, EXACT_COMPILED, STREAMS, Lanes
 from unskew.engines.prefixes import Prefixes
 from unskew.engines.site import Site
 from unskew.engines.stacked import Block, blocked, returned, tensors
 from unskew.errors import RunFailed
+from unskew.holdings import Holdings, Made
 from unskew.notices import warn
 from unskew.plan import batches_in
+from unskew.roster import Roster
 from unskew.select.full import Full
 from unskew.types import Ids, Leg, Tree, Update, clone, nbytes
 
@@ -58,7 +60,7 @@ NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
 
 
-class FastGPU:
+class FastGPU(Here):
     """Stacked clients and captured steps on one device."""
 
     name = "fast"
@@ -92,12 +94,14 @@ class FastGPU:
         return said + last + compiled
 
     def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
-        federation = ground.federation
-        site = self.site(job, federation.dataset)
+        site = self.site(job)
         roomy = {o.name: o.roomy(ground.shared[o.name]) for o in job.method.objective}
         ground = replace(ground, shared=roomy)
-        task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), ground, self._ahead.made) for row in rows]
+        task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        errands = [errand(job, leg, int(row), ground, self.holdings, self._ahead.made) for row in rows]
+        errands, moved = site.make_room(errands)
+        if moved:  # captured steps read the pool where it was
+            self._stages.clear()
         self._ahead.begin(leg, ground.t, (e.plan for e in errands))
         by_size = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
         returns: dict[int, Return] = {}
@@ -117,23 +121,28 @@ class FastGPU:
                 self._halve(self._room(job, size))
                 continue
             returns |= dict(zip(chosen, done, strict=True))
-        return gathered(job, leg, rows, [returns[i] for i in range(len(errands))], federation)
+        return gathered(job, leg, rows, [returns[i] for i in range(len(errands))])
 
-    def evaluate(
-        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
-    ) -> tuple[Tensor, Tensor]:
-        return self.site(job, dataset).judge(job.judging_net, model, places)
+    def judged(
+        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
+    ) -> tuple[Array, Array]:
+        return self.site(job).judge(job.judging_net, model, places, made=made)
 
-    def site(self, job: Job, dataset: Dataset) -> Site:
+    def site(self, job: Job) -> Site:
         if next(iter(job.net.initial.values())).device.type != self.device.type:
             job.net.to(self.device)
         last, here = self._channels_last(job), self._site
         alike = here is not None and (here.dtype, here.channels_last) == (job.dtype, last)
-        if here is not None and alike and (here.dataset is dataset or here.refill(dataset)):
-            return here  # samples drawn anew each round keep their place, and so do the graphs over them
-        self._site = Site(dataset, job.dtype, self.device, channels_last=last)
+        if here is not None and alike and here.dataset is self.dataset:
+            return here
+        self._site = Site(self.dataset, job.dtype, self.device, channels_last=last)
         self._stages.clear()
         return self._site
+
+    def again(self) -> FastGPU:
+        twin = FastGPU(str(self.device), self.block, self.compile, self.precision, self.capture)
+        twin.hold(Holdings(self.holdings.federation))
+        return twin
 
     def close(self) -> None:
         self._site = None
@@ -149,15 +158,14 @@ class FastGPU:
         ground: Ground,
         last: bool,
     ) -> list[Return]:
-        federation = ground.federation
         size = self._room(job, len(errands))
         tuned = leg.settings.batch is not None
         if tuned:  # no bound is known beforehand
             steps, batch = (_power_of_two(n) for n in _largest(errands))
         else:
-            steps, batch = _longest(job, federation, errands)
+            steps, batch = _longest(job, ground.roster, errands)
         known = not tuned and leg.settings.per_class is None
-        sizes = _batch_sizes(job, federation) if known else batch
+        sizes = _batch_sizes(job, ground.roster) if known else batch
         exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
         room = Room(size, steps, batch, job.net.norms and exact)
         block = padded_to(room, blocked(task, errands, job.dtype, self.device))
@@ -191,7 +199,7 @@ class FastGPU:
         if self.largest or self.block:
             return self.largest or self.block or 1
         stacks = self._stacks(job)
-        about = (job.net, job.federation.dataset.shape, job.local.batch, job.dtype, stacks)
+        about = (job.net, job.roster.dataset.shape, job.local.batch, job.dtype, stacks)
         if self._sized[0] != about:
             self._sized = about, self._should_hold(job)
         return min(STACKED if stacks else SIDE_BY_SIDE, self._sized[1])
@@ -201,11 +209,11 @@ class FastGPU:
         memory = _memory(self.device)
         if memory is None:
             return STACKED
-        shape, stacks = job.federation.dataset.shape, self._stacks(job)
+        shape, stacks = job.roster.dataset.shape, self._stacks(job)
         values = job.net.layer_values(shape) + (job.net.patch_values(shape) if stacks else 0)
         steps = PASSES * values * job.local.batch * job.dtype.itemsize
         models = MODELS_EACH * nbytes(job.net.initial)
-        free = 0.8 * memory - job.federation.dataset.x.nbytes
+        free = 0.8 * memory - self.dataset.x.nbytes
         if stacks or free < STREAMS * (models + steps):
             found = free / (models + steps)
         else:  # side by side, clients take turns on the streams, and in the memory of their steps
@@ -214,7 +222,7 @@ class FastGPU:
 
     def _stacks(self, job: Job) -> bool:
         """Whether clients are stacked: dense ones, and many with small patches, where vmap can run the model."""
-        shape = job.federation.dataset.shape
+        shape = job.roster.dataset.shape
         together = min(_a_round(job), self.block or STACKED)
         about = (job.net, shape, job.local.batch, job.dtype, together)
         if self._decided[0] != about:
@@ -227,7 +235,7 @@ class FastGPU:
 
     def _channels_last(self, job: Job) -> bool:
         """Where filters take one channel each, tensor cores' layout is faster; in fp32, which has none, slower."""
-        shape = job.federation.dataset.shape
+        shape = job.roster.dataset.shape
         return self.precision != "fp32" and job.net.filters_by_channel and job.net.runs_channels_last(shape)
 
     def _halve(self, size: int) -> None:
@@ -263,7 +271,7 @@ def _memory(device: torch.device) -> int | None:
 
 def _a_round(job: Job) -> int:
     """How many clients take part in a round, at most."""
-    there = job.federation.clients
+    there = job.roster.clients
     return there if isinstance(job.method.select, Full) else min(job.cohort, there)
 
 
@@ -272,21 +280,21 @@ def _largest(errands: list[Errand]) -> tuple[int, int]:
     return max(e.plan.steps for e in errands), max(e.plan.widest for e in errands)
 
 
-def _longest(job: Job, federation: Federation, errands: list[Errand]) -> tuple[int, int]:
-    """The most steps and the largest batch any client of this federation can have, so that graphs last."""
+def _longest(job: Job, roster: Roster, errands: list[Errand]) -> tuple[int, int]:
+    """The most steps and the largest batch any client can have, so that graphs last."""
     here = _largest(errands)
-    largest = int(federation.budget.max())
-    batch = min(job.local.batch, int(federation.sizes.max()))
+    largest = int(roster.budget.max())
+    batch = min(job.local.batch, int(roster.sizes.max()))
     per_epoch = batches_in(largest, job.local.batch, job.local.last)
     whole = job.local.steps or int(np.ceil((job.local.epochs or 1.0) * per_epoch))
     return max(whole, here[0]), max(batch, here[1])
 
 
-def _batch_sizes(job: Job, federation: Federation) -> int:
-    """How many different sizes the batches of this federation's clients have, where they use all their data."""
+def _batch_sizes(job: Job, roster: Roster) -> int:
+    """How many different sizes the batches of these clients have, where they use all their data."""
     if not (job.net.convolves and job.net.norms):
         return 0  # nobody asks
-    sizes, batch, last = federation.sizes, job.local.batch, job.local.last
+    sizes, batch, last = roster.sizes, job.local.batch, job.local.last
     small = np.bincount(sizes[sizes < batch], minlength=batch)
     whole = sizes[sizes >= batch]
     short = np.bincount(whole % batch if last == "keep" else whole * 0, minlength=batch)

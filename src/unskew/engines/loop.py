@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from unskew.client import Task
-from unskew.data.dataset import Array, Dataset
+from unskew.data.dataset import Array
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered
+from unskew.engines.here import Here
 from unskew.engines.site import Site
+from unskew.holdings import Holdings, Made
 from unskew.types import Ids, Leg, Tree, Update
 
 
-class Loop:
+class Loop(Here):
     """Calls the client function for one client at a time."""
 
     name = "loop"
@@ -27,21 +28,25 @@ class Loop:
         return f"one client after the other, {how}"
 
     def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
-        federation = ground.federation
-        task = Task(job.net, job.method.objective, job.local, job.seed, federation.dataset.classes)
-        errands = [errand(job, leg, int(row), ground) for row in rows]
-        returns = self.site(job, federation.dataset).train(task, errands)
-        return gathered(job, leg, rows, returns, federation)
+        task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        errands = [errand(job, leg, int(row), ground, self.holdings) for row in rows]
+        return gathered(job, leg, rows, self.site(job).train(task, errands))
 
-    def evaluate(
-        self, job: Job, model: Tree, dataset: Dataset, places: Array | None = None
-    ) -> tuple[Tensor, Tensor]:
-        return self.site(job, dataset).judge(job.judging_net, model, places)
+    def judged(
+        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
+    ) -> tuple[Array, Array]:
+        return self.site(job).judge(job.judging_net, model, places, made=made)
 
-    def site(self, job: Job, dataset: Dataset) -> Site:
-        if self._site is None or self._site.dataset is not dataset:
-            self._site = Site(dataset, job.dtype, self.device)
+    def site(self, job: Job) -> Site:
+        if self._site is None or self._site.dataset is not self.dataset:
+            self._site = Site(self.dataset, job.dtype, self.device)
         return self._site
+
+    def again(self) -> Loop:
+        twin = Loop(self.device)
+        twin.hold(Holdings(self.holdings.federation))
+        twin._site = self._site  # over the same samples
+        return twin
 
     def close(self) -> None:
         self._site = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from unskew.client import Errand, Pool, Return, Task, train
 from unskew.data.dataset import Array, Dataset
 from unskew.engines.recorded import Recording, play_recorded
 from unskew.engines.stacked import train_stacked
+from unskew.holdings import Made
 from unskew.net import Net
 from unskew.types import Tree
 
@@ -46,37 +47,89 @@ class Site:
         scale = data.scale_like(torch.empty(0, dtype=self.dtype, device=self.device))
 
         def samples(x: Array) -> Tensor:
-            held = tensor_of(x).to(self.device)
-            last = self.channels_last and held.dim() == 4
-            return held.contiguous(memory_format=torch.channels_last) if last else held
+            return self._laid_out(tensor_of(x).to(self.device))
 
         self.recordings: dict[Any, Recording] = {}
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
         self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
 
-    def refill(self, dataset: Dataset) -> bool:
-        """Put another data set of the same shape in the place of this one; False where it does not fit."""
-        old, new = self.dataset, dataset
-        same = all(getattr(new, k) is getattr(old, k) for k in ("x_test", "y_test", "mean", "std"))
-        if not same or new.x.shape != old.x.shape or new.x.dtype != old.x.dtype:
-            return False
-        self.pool.x.copy_(tensor_of(new.x))
-        self.pool.y.copy_(tensor_of(new.y))
-        self.dataset = dataset
-        return True
-
     def train(self, task: Task, errands: Sequence[Errand]) -> list[Return]:
         if self.stacked:
             play = partial(play_recorded, known=self.recordings) if self.record else None
-            return train_stacked(task, self.pool, errands, self.device, play)
-        return [train(task, self.pool, e) for e in errands]
+            pool, there = self.with_made(errands)
+            return train_stacked(task, pool, there, self.device, play)
+        alone = (self.with_made([e]) for e in errands)
+        return [train(task, pool, one) for pool, (one,) in alone]
 
-    def judge(self, net: Net, model: Tree, places: Array | None, test: bool = False) -> tuple[Tensor, Tensor]:
-        """Predicted class and loss of a model for samples of the pool or the test set; None is all the latter."""
+    def with_made(self, errands: Sequence[Errand]) -> tuple[Pool, Sequence[Errand]]:
+        """The pool that these errands' places are in: a small one of its own where clients made samples themselves."""
+        if all(e.made is None for e in errands):
+            return self.pool, errands
+        pool, held = self._beside([(e.held, e.made) for e in errands])
+        return pool, [replace(e, held=at, made=None) for e, at in zip(errands, held, strict=True)]
+
+    def _beside(self, lists: Sequence[tuple[Tensor, Made | None]]) -> tuple[Pool, list[Tensor]]:
+        """A small pool of these samples, those that clients made and those they hold, and their places in it."""
+        rows, labels, found, at, end = [], [], [], 0, len(self.dataset)
+        for held, made in lists:
+            own = held < end
+            index = held[own].to(self.device)
+            parts = [(self.pool.x[index], self.pool.y[index])]
+            if made is not None:
+                parts.append((tensor_of(made[0]).to(self.device), tensor_of(made[1]).to(self.device)))
+            rows += [x for x, _ in parts]
+            labels += [y for _, y in parts]
+            found.append(at + torch.where(own, own.cumsum(0) - 1, held - end + len(index)))
+            at += sum(len(y) for _, y in parts)
+        pool = Pool(self._laid_out(torch.cat(rows)), torch.cat(labels), self.pool.mean, self.pool.std)
+        return pool, found
+
+    def make_room(self, errands: Sequence[Errand]) -> tuple[list[Errand], bool]:
+        """The errands with what clients made placed behind the pool's end; and whether the pool had to move for it.
+
+        For a device with a copy of the samples of its own: steps that were captured over the pool outlast the round.
+        """
+        behind = [0 if e.made is None else len(e.made[1]) for e in errands]
+        need, end, moved = sum(behind), len(self.dataset), False
+        if end + need > len(self.pool.y):
+            room = 1 << (need - 1).bit_length()
+            self.pool.x = self._laid_out(
+                torch.cat([self.pool.x[:end], self.pool.x.new_zeros(room, *self.pool.x.shape[1:])])
+            )
+            self.pool.y = torch.cat([self.pool.y[:end], self.pool.y.new_zeros(room)])
+            moved = True
+        there, at = [], end
+        for e, count in zip(errands, behind, strict=True):
+            if e.made is None:
+                there.append(e)
+                continue
+            self.pool.x[at : at + count] = tensor_of(e.made[0]).to(self.device)
+            self.pool.y[at : at + count] = tensor_of(e.made[1]).to(self.device)
+            there.append(replace(e, held=torch.where(e.held < end, e.held, e.held - end + at), made=None))
+            at += count
+        return there, moved
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        last = self.channels_last and x.dim() == 4
+        return x.contiguous(memory_format=torch.channels_last) if last else x
+
+    def judge(
+        self,
+        net: Net,
+        model: Tree,
+        places: Array | None,
+        test: bool = False,
+        made: Made | None = None,
+    ) -> tuple[Array, Array]:
+        """Predicted class and loss of a model for samples of the pool or the test set; None is all the latter.
+
+        Places from the pool's length on are of samples that clients ``made``.
+        """
         pool = self.test if test or places is None else self.pool
-        at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places)).to(
-            self.device
-        )
+        at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places))
+        if made is not None:
+            pool, (at,) = self._beside([(at, made)])
+        at = at.to(self.device)
         guesses, losses = torch.zeros(len(at), dtype=torch.int64), torch.zeros(len(at), dtype=self.dtype)
         with torch.inference_mode():
             for block in net.blocks(len(at)) if len(at) else ():
@@ -84,4 +137,4 @@ class Site:
                 logits = net.judge(model, x)
                 guesses[block] = logits.argmax(1).cpu()
                 losses[block] = torch.nn.functional.cross_entropy(logits, y, reduction="none").cpu()
-        return guesses, losses
+        return guesses.numpy(), losses.numpy()

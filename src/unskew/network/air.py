@@ -13,8 +13,8 @@ from unskew.network.wireless import Way, Wireless
 from unskew.types import Ids
 
 if TYPE_CHECKING:
-    from unskew.data.federation import Federation
     from unskew.data.sharing import Sharing
+    from unskew.roster import Roster
 
 
 @dataclass(eq=False)
@@ -109,8 +109,8 @@ class Air:
         return self.network.server_seconds(bits, self.clients, self.seed, self.t, way)
 
 
-def air_of(federation: Federation, seed: int, t: int) -> Air | None:
-    """The account of a round, where the federation has a network; data that was pooled travels no more."""
-    if federation.network is None or federation.pooled.any():
+def air_of(roster: Roster, seed: int, t: int) -> Air | None:
+    """The account of a round, where the clients have a network; data that was pooled travels no more."""
+    if roster.network is None or roster.pooled.any():
         return None
-    return Air(federation.network, federation.clients, seed, t)
+    return Air(roster.network, roster.clients, seed, t)

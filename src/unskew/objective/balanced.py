@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.parts import Depends, Objective, Step
 from unskew.types import Tree
 
 if TYPE_CHECKING:
     from unskew.net import Net
+    from unskew.query import ClientView, Questions
+    from unskew.roster import Roster
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Balanced(Objective):
     needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "King and Zeng, Political Analysis 2001"
     neutral: ClassVar[str | None] = "balanced(power=0)"
+    questions: ClassVar[tuple[str, ...]] = ("label_counts",)
     discloses: ClassVar[Any] = Depends((), lambda part: ("label counts",) if part.exchanges else ())
 
     counts: Literal["client", "global"] = "client"
@@ -61,11 +63,15 @@ class Balanced(Objective):
     def exchanges(self) -> bool:
         return self.counts == "global" and self.power > 0
 
-    def begin(self, net: Net, federation: Federation, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
         if not self.exchanges:
             return {}
-        told = torch.from_numpy(federation.counts.astype(np.int32))
-        return {"told": told, "owner": torch.arange(federation.clients)}
+        told = query(self, "label_counts", roster.ids)
+        return {"told": torch.stack([one["counts"] for one in told]), "owner": torch.arange(roster.clients)}
+
+    def label_counts(self, client: ClientView) -> Tree:
+        """A client's: how many samples of each class it holds."""
+        return {"counts": torch.from_numpy(client.held.counts.astype(np.int32))}
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
         return {"counts": memory["told"].sum(0).to(torch.float32)} if memory else {}

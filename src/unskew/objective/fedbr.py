@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy, linear, relu, softplus
 
-from unskew.data.federation import Federation
+from unskew.data.dataset import Array
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.net import Net
 from unskew.parts import Depends, Objective, Step, soft_labels
+from unskew.query import ClientView, Questions
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
@@ -58,6 +60,7 @@ class FedBR(Objective):
     neutral: ClassVar[str | None] = "fedbr(mu=0, lam=0)"
     example: ClassVar[str | None] = "fedbr(group=2)"
     wants_features: ClassVar[bool] = True
+    questions: ClassVar[tuple[str, ...]] = ("averages",)
     discloses: ClassVar[Any] = Depends(
         ("averages of its samples to every client",),
         lambda part: ("averages of its samples to every client",) if part.active else (),
@@ -102,8 +105,8 @@ class FedBR(Objective):
     def givers(self, memory: Tree, clients: int) -> Ids:
         return memory["owner"].cpu().numpy() if self.active else np.zeros(0, np.int64)
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        largest, able = int(federation.sizes.max()), int((federation.sizes >= self.group).sum())
+    def check(self, roster: Roster, cohort: int) -> None:
+        largest, able = int(roster.sizes.max()), int((roster.sizes >= self.group).sum())
         if self.active and not able:
             hint = f"write group={largest} or less" if largest > 1 else "leave fedbr out"
             raise InputError(
@@ -135,20 +138,27 @@ class FedBR(Objective):
                 head[f"fedbr:{i}.{kind}"] = torch.from_numpy(rng.uniform(-bound, bound, of)).to(first)
         return head
 
-    def begin(self, net: Net, federation: Federation, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
         if not self.active:
             return {}
-        rng, data = generator(seed, "fedbr", "begin"), federation.dataset
-        able = np.flatnonzero(federation.sizes >= self.group)
+        rng = generator(seed, "fedbr", "begin")
+        able = np.flatnonzero(roster.sizes >= self.group)
         if self.collect is not None:
             able = rng.choice(able, min(self.collect, len(able)), replace=False)
-        means, senders = [], []
-        for sender in rng.choice(able, self.pseudo):
-            places = rng.choice(federation.samples(int(sender)), self.group, replace=False)
-            means.append(data.normalise(data.x[places].astype(np.float64).mean(0)))
-            senders.append(int(sender))
-        x = torch.from_numpy(np.stack(means)).to(net.initial[net.trainable[0]])
-        return {"x": x, "owner": torch.tensor(senders, dtype=torch.int64)}
+        senders = rng.choice(able, self.pseudo)
+        groups = np.stack([rng.choice(roster.sizes[k], self.group, replace=False) for k in senders])
+        like = net.initial[net.trainable[0]]
+        x = like.new_empty(self.pseudo, *roster.dataset.shape)
+        for sender in np.unique(senders):
+            mine = senders == sender
+            (answer,) = query(self, "averages", [sender], groups=groups[mine])
+            x[torch.from_numpy(mine)] = answer["x"].to(like)
+        return {"x": x, "owner": torch.from_numpy(senders)}
+
+    def averages(self, client: ClientView, groups: Array) -> Tree:
+        """A client's: the means of its samples at these positions of its own list, group by group."""
+        means = np.stack([client.mean_sample(group) for group in groups])
+        return {"x": torch.from_numpy(means).to(client.dtype)}
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
         return {"x": memory["x"]} if self.active else {}

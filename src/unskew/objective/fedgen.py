@@ -167,7 +167,7 @@ class FedGen(Objective):
         }
 
     def renew(self, memory: Tree, after: After) -> Tree:
-        classes = after.federation.dataset.classes
+        classes = after.roster.dataset.classes
         like = after.params[after.net.trainable[0]]
         known = memory.get("labels", torch.zeros(classes, dtype=torch.float64, device=like.device))
         if self.latent:
@@ -183,7 +183,7 @@ class FedGen(Objective):
     def _begun(self, after: After, like: Tensor) -> Tree:
         """A new generator and its optimiser's memory."""
         rng = generator(after.seed, "fedgen", "weights")
-        data = after.federation.dataset
+        data = after.roster.dataset
         if self.latent:
             layer = after.net.judging.last_layer
             one = torch.zeros(1, *data.shape, dtype=like.dtype, device=like.device)
@@ -211,7 +211,7 @@ class FedGen(Objective):
         rng = generator(after.seed, "fedgen", after.t)
         chances = (memory["labels"] / memory["labels"].sum()).cpu().numpy()
         judge = self._ensemble(after) if self.latent else self._global(after)
-        shape = (len(tree["1.shift"]),) if self.latent else after.federation.dataset.shape
+        shape = (len(tree["1.shift"]),) if self.latent else after.roster.dataset.shape
         for s in range(count, count + self.steps):
             label = torch.from_numpy(rng.choice(len(chances), self.batch, p=chances)).to(like.device)
             noise = torch.from_numpy(rng.standard_normal((self.batch, self.noise))).to(
@@ -233,7 +233,7 @@ class FedGen(Objective):
         )
 
     def _global(self, after: After) -> Any:
-        net = after.ask.net
+        net = after.judging_net
 
         def judge(made: Tensor, label: Tensor) -> Tensor:
             return F.cross_entropy(net.judge(after.params, made), label)
@@ -242,7 +242,7 @@ class FedGen(Objective):
 
     def _ensemble(self, after: After) -> Any:
         """How far the round's client models are from seeing the wanted class, in the order of clients."""
-        net, layer = after.ask.net, after.net.judging.last_layer
+        net, layer = after.judging_net, after.net.judging.last_layer
         order = np.argsort(after.landed.clients, kind="stable")
         models = [{k: v[i] for k, v in after.landed.params.items()} for i in order]
         counts = _counts(after, self.name)[torch.from_numpy(order)]

@@ -13,11 +13,12 @@ from torch.func import grad
 from torch.nn import functional as F
 
 from unskew.buffer import batch_of, dealt, gathered, handed_out, owners, roomy
-from unskew.data.federation import Federation
 from unskew.data.sharing import warn_of_silent
 from unskew.errors import InputError
 from unskew.net import Net
 from unskew.parts import Batch, Depends, Objective, Step, soft_labels
+from unskew.query import ClientView, Questions
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
@@ -48,6 +49,7 @@ class FedMix(Objective):
     paper: ClassVar[str] = "Yoon et al., ICLR 2021"
     neutral: ClassVar[str | None] = "fedmix(mix=0)"
     example: ClassVar[str | None] = "fedmix(group=2)"
+    questions: ClassVar[tuple[str, ...]] = ("averages",)
     discloses: ClassVar[Any] = Depends((AVERAGES,), lambda part: (AVERAGES,) if part.active else ())
 
     group: int = 10
@@ -79,32 +81,16 @@ class FedMix(Objective):
     def sends(self) -> str:
         return f"averages({self.group})" if self.active else ""
 
-    def check(self, federation: Federation, cohort: int) -> None:
+    def check(self, roster: Roster, cohort: int) -> None:
         if self.active:
-            warn_of_silent(federation, self.group or 2, "fedmix", "write a smaller group")
+            warn_of_silent(roster, self.group or 2, "fedmix", "write a smaller group")
 
     # --- the server
 
-    def begin(self, net: Net, federation: Federation, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
         if not self.active:
             return {}
-        like, data = net.initial[net.trainable[0]], federation.dataset
-        answers: list[Tree] = []
-        for client in range(federation.clients):
-            places = generator(seed, "fedmix", "groups", client).permutation(federation.samples(client))
-            size = self.group or max(2, len(places))
-            groups = places[: len(places) // size * size].reshape(-1, size)
-            means = [data.normalise(data.x[g].astype(np.float64).mean(0)) for g in groups]
-            shares = [np.bincount(data.y[g], minlength=data.classes) / size for g in groups]
-            answers.append(
-                {"rows": torch.from_numpy(np.stack(means)), "labels": torch.from_numpy(np.stack(shares))}
-                if means
-                else {}
-            )
-        return {
-            k: v.to(like) if v.is_floating_point() else v
-            for k, v in gathered(answers, range(federation.clients)).items()
-        }
+        return gathered(query(self, "averages", roster.ids, seed=seed), range(roster.clients))
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
         return handed_out(memory)
@@ -116,6 +102,18 @@ class FedMix(Objective):
         return owners(memory)
 
     # --- a client
+
+    def averages(self, client: ClientView, seed: int) -> Tree:
+        """The means of groups of its samples, and the shares of labels in each."""
+        order = generator(seed, "fedmix", "groups", client.client).permutation(len(client))
+        size = self.group or max(2, len(order))
+        groups = order[: len(order) // size * size].reshape(-1, size)
+        if not len(groups):
+            return {}
+        labels = client.held.labels
+        means = np.stack([client.mean_sample(g) for g in groups])
+        shares = np.stack([np.bincount(labels[g], minlength=client.classes) / size for g in groups])
+        return {k: torch.from_numpy(v).to(client.dtype) for k, v in (("rows", means), ("labels", shares))}
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray[Any, Any]]:
         if not self.active:

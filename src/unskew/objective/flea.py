@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,16 +23,14 @@ from unskew.buffer import (
     stored,
 )
 from unskew.conditions import enforce, planned
-from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
 from unskew.errors import InputError
 from unskew.net import Net
 from unskew.parts import After, Depends, Objective, Out, Step, soft_labels, task_loss
+from unskew.query import ClientView
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
-
-if TYPE_CHECKING:
-    from unskew.asking import Asked
 
 FEATURES = ("features and labels of some samples to the next round's clients",)
 
@@ -78,6 +76,7 @@ class FLea(Objective):
     paper: ClassVar[str] = "Xia et al., KDD 2024"
     neutral: ClassVar[str | None] = "flea(last, share=0, distil=0, decor=0)"
     example: ClassVar[str | None] = "flea(last, share=0.5)"
+    questions: ClassVar[tuple[str, ...]] = ("features",)
     discloses: ClassVar[Any] = Depends(FEATURES, lambda part: FEATURES if part.share else ())
 
     layer: str
@@ -106,8 +105,8 @@ class FLea(Objective):
         form = "" if self.store == "full" else f", {self.store}"
         return f'features("{self.layer}"{form})' if self.share else ""
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        enforce(conditions.flea(planned(federation, cohort), self.share))
+    def check(self, roster: Roster, cohort: int) -> None:
+        enforce(conditions.flea(planned(roster, cohort), self.share))
 
     def shared_by(self, sizes: Any) -> Ids:
         """How many features clients of these sizes share."""
@@ -201,6 +200,15 @@ class FLea(Objective):
         """The global model's log-probabilities from the cut on."""
         return step.net.judge(step.anchor, features.detach(), since=self.cut(step.net)).log_softmax(1)
 
+    def features(self, client: ClientView, layer: str, seed: int) -> Tree:
+        """Of a fixed share of its samples, under the model that came along."""
+        rng = generator(seed, "flea", "shared", client.client)
+        chosen = rng.choice(len(client), int(self.shared_by(len(client))), replace=self.variant == "code")
+        index = torch.from_numpy(np.sort(chosen))
+        shown = client.embed(layer, index)
+        labels = labels_stored(client.labels[index.to(client.device)], client.classes)
+        return {**stored(shown, self.store), "labels": labels}
+
     # --- the server
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
@@ -216,22 +224,11 @@ class FLea(Objective):
         """Algorithm 1, lines 14 to 18."""
         if not self.share:
             return memory
-        layer, classes = self.cut(after.net), after.federation.dataset.classes
         asked = np.unique(after.landed.clients)
-        counts = self.shared_by(after.federation.sizes[asked])
+        counts = self.shared_by(after.roster.sizes[asked])
         givers = asked[counts > 0].tolist()
-
-        def features(client: Asked) -> Tree:
-            held = len(client.places)
-            rng = generator(after.seed, "flea", "shared", client.client)
-            chosen = rng.choice(held, int(self.shared_by(held)), replace=self.variant == "code")
-            index = torch.from_numpy(np.sort(chosen))
-            shown = client.embed(layer, index)
-            labels = labels_stored(client.labels[index.to(client.device)], classes)
-            return {**stored(shown, self.store), "labels": labels}
-
-        answers = after.ask(self, givers, features)
-        after.ask.costs.notes["flea"] = {"shared": int(counts.sum()), "silent": len(asked) - len(givers)}
+        answers = after.query(self, "features", givers, layer=self.cut(after.net), seed=after.seed)
+        after.note(flea={"shared": int(counts.sum()), "silent": len(asked) - len(givers)})
         return gathered(answers, givers)
 
     def givers(self, memory: Tree, clients: int) -> Ids:

@@ -2,62 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
-from unskew.data.sharing import SERVER, Sharing, Transfer, grown
+from unskew.data.sharing import SERVER, Counted, Sharing, Transfer
+from unskew.holdings import Held
 from unskew.network import Wireless, multicast_delay
-from unskew.prepare.clustered import system_emds
+from unskew.prepare.clustered import emds
+from unskew.roster import Roster
 from unskew.seeds import generator
+from unskew.types import Ids
 
 RAW = ("raw samples to the server", "raw samples to every client")
 
 
 def handed_round(
-    federation: Federation,
+    roster: Roster,
     part: str,
-    give: Array,
+    amounts: Array,
     seed: int,
-    weigh: Literal["own", "held"],
-    budget: Literal["own", "held"],
+    weigh: Counted,
+    budget: Counted,
     reached: Array | None = None,
-) -> Federation:
-    """Client k uploads ``give[k]`` of its samples, drawn without replacement; the server sends all to all ``reached``.
+) -> Sharing | None:
+    """Client k uploads ``amounts[k]`` of its samples, and the server sends all to all ``reached``.
 
     Collecting takes as long as the slowest upload, distributing as the slowest link (eq. 10).
     """
-    network, clients, bits = federation.network or Wireless(), federation.clients, federation.dataset.bits
+    givers = np.flatnonzero(amounts)
+    if not len(givers):
+        return None
+    network, clients, bits = roster.network or Wireless(), roster.clients, roster.dataset.bits
     receivers = np.arange(clients) if reached is None else np.flatnonzero(reached)
-    givers = np.flatnonzero(give)
-    drawn = {
-        k: generator(seed, part, k).permutation(federation.samples(k))[: give[k]] for k in givers.tolist()
-    }
-    if not drawn:
-        return federation
-    waits = bits * give / network.server_rates(clients, seed, way="up")
-    pool = np.concatenate(list(drawn.values()))
-    spread = multicast_delay(bits * len(pool), network.server_rates(clients, seed, way="down")[receivers])
-    up = [Transfer(k, (SERVER,), places, float(waits[k])) for k, places in drawn.items()]
+    waits, pool = bits * amounts / network.server_rates(clients, seed, way="up"), int(amounts.sum())
+    spread = multicast_delay(bits * pool, network.server_rates(clients, seed, way="down")[receivers])
+    up = [Transfer(k, (SERVER,), int(amounts[k]), float(waits[k])) for k in givers.tolist()]
     transfers = (*up, Transfer(SERVER, tuple(receivers.tolist()), pool, spread))
-    after = grown(federation, transfers, weigh, budget)
-    normalised, printed = system_emds(after.counts, federation.counts)
-    report = {
-        "collected": len(pool),
+    return Sharing(part, transfers, bits, float(waits.max()) + spread, weigh, budget)
+
+
+def some_of(held: Held, part: str, samples: int, seed: int) -> Ids:
+    """So many of a client's samples, drawn without replacement."""
+    return generator(seed, part, held.client).permutation(len(held))[:samples]
+
+
+def report(sharing: Sharing, before: Roster, after: Roster) -> dict[str, Any]:
+    """What the log says of samples that were handed round."""
+    *up, down = sharing.transfers
+    found = {
+        "collected": down.samples,
         **(
             {}
-            if len(receivers) == clients
-            else {"left_out": np.setdiff1d(np.arange(clients), receivers).tolist()}
+            if len(down.receivers) == before.clients
+            else {"left_out": np.setdiff1d(before.ids, down.receivers).tolist()}
         ),
-        "shared_samples": int(after.sizes.sum() - federation.sizes.sum()),
-        "collect_s": round(float(waits.max()), 6),
-        "distribute_s": round(spread, 6),
-        "emd_before": system_emds(federation.counts, federation.counts)[0],
-        "emd_after": normalised,
-        "emd_after_printed": printed,
+        "shared_samples": int(after.sizes.sum() - before.sizes.sum()),
+        "collect_s": round(max(one.seconds for one in up), 6),
+        "distribute_s": round(down.seconds, 6),
     }
-    sharing = Sharing(part, transfers, bits, float(waits.max()) + spread, report)
-    return replace(after, sharing=(*federation.sharing, sharing))
+    return found | emds(before, after)

@@ -10,15 +10,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
-from unskew.data.sharing import told
+from unskew.data.sharing import Sharing, told
 from unskew.errors import InputError
+from unskew.holdings import Held
 from unskew.network import Wireless
 from unskew.notices import warn
 from unskew.parts import Depends, Prepare
-from unskew.prepare.central import RAW, handed_round
+from unskew.prepare.central import RAW, handed_round, report, some_of
+from unskew.roster import Roster
 from unskew.seeds import generator
+from unskew.types import Ids
 
 
 @dataclass(frozen=True)
@@ -59,32 +61,38 @@ class CentralSharing(Prepare):
     def sends(self) -> str:
         return "samples" if self.beta else ""
 
-    def wanted(self, federation: Federation) -> int:
+    def wanted(self, roster: Roster) -> int:
         """How many samples are collected."""
-        return int(self.beta * int(federation.sizes.sum()) + 0.5)
+        return int(self.beta * int(roster.sizes.sum()) + 0.5)
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        if self.beta and not self.wanted(federation):
+    def check(self, roster: Roster, cohort: int) -> None:
+        if self.beta and not self.wanted(roster):
             warn(
-                f"central_sharing(beta={self.beta:g}) of {int(federation.sizes.sum()):,} samples is none at all, so "
+                f"central_sharing(beta={self.beta:g}) of {int(roster.sizes.sum()):,} samples is none at all, so "
                 "nothing is shared: write a larger beta",
                 stacklevel=2,
             )
 
-    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        reached = self._reached(federation, seed)
-        give = shares(
-            min(self.wanted(federation), int(federation.sizes[reached].sum())),
-            np.where(reached, federation.sizes, 0).astype(np.float64),
+    def transfers(self, roster: Roster, cohort: int, seed: int) -> Sharing | None:
+        reached = self._reached(roster, seed)
+        amounts = shares(
+            min(self.wanted(roster), int(roster.sizes[reached].sum())),
+            np.where(reached, roster.sizes, 0).astype(np.float64),
             generator(seed, self.name, "who gives how many"),
         )
-        return handed_round(federation, self.name, give, seed, self.weigh, self.budget, reached)
+        return handed_round(roster, self.name, amounts, seed, self.weigh, self.budget, reached)
 
-    def _reached(self, federation: Federation, seed: int) -> Array:
+    def give(self, held: Held, samples: int, seed: int) -> Ids:
+        return some_of(held, self.name, samples, seed)
+
+    def shared(self, sharing: Sharing, before: Roster, after: Roster) -> Mapping[str, Any]:
+        return report(sharing, before, after)
+
+    def _reached(self, roster: Roster, seed: int) -> Array:
         """Whose links to the base station are fast enough, both ways."""
         if not self.v_th:
-            return np.ones(federation.clients, bool)
-        network, clients = federation.network or Wireless(), federation.clients
+            return np.ones(roster.clients, bool)
+        network, clients = roster.network or Wireless(), roster.clients
         up, down = (network.server_rates(clients, seed, way=way) for way in ("up", "down"))
         reached = np.minimum(up, down) >= self.v_th
         if out := int((~reached).sum()):
@@ -95,5 +103,5 @@ class CentralSharing(Prepare):
             )
         return np.asarray(reached)
 
-    def notes(self, federation: Federation) -> Mapping[str, Any]:
-        return told(federation, self.name)
+    def notes(self, roster: Roster) -> Mapping[str, Any]:
+        return told(roster, self.name)

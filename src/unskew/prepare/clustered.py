@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,13 +16,14 @@ from unskew import conditions
 from unskew.conditions import enforce, planned
 from unskew.costs import NUMBER_BYTES
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.data.partition.deal import shares
-from unskew.data.sharing import Sharing, Transfer, grown, told
+from unskew.data.sharing import Sharing, Transfer, told
 from unskew.errors import InputError
+from unskew.holdings import Held
 from unskew.network import Wireless, multicast_delay
 from unskew.notices import warn
 from unskew.parts import Prepare
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Ids
 
@@ -125,6 +126,18 @@ def system_emds(counts: Array, before: Array) -> tuple[float, float]:
     return float(moved / max(1, counts.sum())), float(moved / max(1, before.sum()))
 
 
+def emds(before: Roster, after: Roster) -> dict[str, float]:
+    """How skewed clients were and are, for the log, where their label counts were given."""
+    if not before.counted:
+        return {}
+    normalised, printed = system_emds(after.counts, before.counts)
+    return {
+        "emd_before": system_emds(before.counts, before.counts)[0],
+        "emd_after": normalised,
+        "emd_after_printed": printed,
+    }
+
+
 def after_sharing(counts: Array, clusters: Clusters) -> Array:
     """The counts that eq. 3 and 4 expect: a member's own, and n_m^s samples in its head's proportions."""
     sizes = np.maximum(1, counts.sum(1, keepdims=True))
@@ -170,14 +183,19 @@ class Clustered(Prepare):
     def sends(self) -> str:
         return "samples"
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        enforce(conditions.clustered(planned(federation, cohort), self.name))
+    @property
+    def needs_counts(self) -> bool:
+        return self.asks_counts
 
-    def plan(self, federation: Federation, seed: int) -> Clusters:
+    def check(self, roster: Roster, cohort: int) -> None:
+        enforce(conditions.clustered(planned(roster, cohort), self.name))
+
+    def plan(self, roster: Roster, seed: int) -> Clusters:
         """The clusters, before anything is sent. Links are the run's network's, else those of ``wireless``."""
-        network, clients = federation.network or Wireless(), federation.clients
+        network, clients = roster.network or Wireless(), roster.clients
         trust, rates = network.trust(clients, seed), network.rates(clients, seed)
-        return self.clusters(federation.counts, trust, rates, federation.dataset.bits)
+        known = roster.counts if self.asks_counts or roster.counted else roster.sizes[:, None]
+        return self.clusters(known, trust, rates, roster.dataset.bits)
 
     def clusters(self, counts: Array, closeness: Array, rates: Array, bits: int) -> Clusters:
         """The clusters of these label counts, closeness and rates, for samples of so many bits."""
@@ -208,51 +226,62 @@ class Clustered(Prepare):
         """Whom a member joins: [K, heads], the largest of those that reach it."""
         raise TypeError(f"{self.name} does not say whom a member joins: define affinity()")
 
-    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        clusters = self.plan(federation, seed)
+    def transfers(self, roster: Roster, cohort: int, seed: int) -> Sharing:
+        clusters = self.plan(roster, seed)
         nothing = "" if len(clusters.heads) else "; nothing is shared at all"
         if len(alone := clusters.isolated):
             warn(
-                f"the thresholds of {self.name} leave {len(alone)} of {federation.clients} clients without a link, and "
+                f"the thresholds of {self.name} leave {len(alone)} of {roster.clients} clients without a link, and "
                 f"so without sharing{nothing}",
                 stacklevel=2,
             )
         if len(empty := clusters.empty_handed):
             warn(
-                f"{len(empty)} of {federation.clients} clients get nothing by {self.name}, since the slowest link of "
+                f"{len(empty)} of {roster.clients} clients get nothing by {self.name}, since the slowest link of "
                 f"their cluster carries not one sample in T_th = {self.T_th:g} s{nothing}: write a larger T_th, or no "
                 "v_th",
                 stacklevel=2,
             )
-        transfers = []
-        for m in clusters.heads.tolist():
-            rng = generator(seed, self.name, m)
-            held = federation.samples(m)
-            labels = federation.dataset.y[held]
-            wanted = shares(int(clusters.volume[m]), federation.counts[m].astype(np.float64), rng)
-            sent = [rng.permutation(held[labels == c])[:n] for c, n in enumerate(wanted.tolist()) if n]
-            members = tuple(clusters.members(m).tolist())
-            transfers.append(Transfer(m, members, np.concatenate(sent), float(clusters.delay[m])))
-        after = grown(federation, transfers, self.weigh, self.budget)
-        report = self._report(clusters, federation.counts, after.counts)
-        bits = federation.dataset.bits
-        asked = NUMBER_BYTES * federation.counts.size if self.asks_counts else 0
-        sharing = Sharing(self.name, tuple(transfers), bits, clusters.seconds, report, asked)
-        return replace(after, sharing=(*federation.sharing, sharing))
+        heads = clusters.heads.tolist()
+        transfers = tuple(
+            Transfer(
+                m, tuple(clusters.members(m).tolist()), int(clusters.volume[m]), float(clusters.delay[m])
+            )
+            for m in heads
+        )
+        asked = NUMBER_BYTES * roster.counts.size if self.asks_counts else 0
+        bits = roster.dataset.bits
+        return Sharing(
+            self.name,
+            transfers,
+            bits,
+            clusters.seconds,
+            self.weigh,
+            self.budget,
+            counts=asked,
+            report=self._report(clusters),
+        )
 
-    def notes(self, federation: Federation) -> Mapping[str, Any]:
-        return told(federation, self.name)
+    def give(self, held: Held, samples: int, seed: int) -> Ids:
+        """In the head's own class proportions (eq. 4)."""
+        rng = generator(seed, self.name, held.client)
+        wanted = shares(samples, held.counts.astype(np.float64), rng)
+        members = (np.flatnonzero(held.labels == c) for c in range(len(wanted)))
+        sent = [rng.permutation(m)[:n] for m, n in zip(members, wanted.tolist(), strict=True) if n]
+        return np.concatenate(sent)
 
-    def _report(self, clusters: Clusters, before: Array, after: Array) -> dict[str, Any]:
-        normalised, printed = system_emds(after, before)
+    def shared(self, sharing: Sharing, before: Roster, after: Roster) -> Mapping[str, Any]:
+        more = int(after.sizes.sum() - before.sizes.sum())
+        timed = {"shared_samples": more, "delay_s": round(sharing.seconds, 6)}
+        return {**sharing.report, **timed, **emds(before, after)}
+
+    def notes(self, roster: Roster) -> Mapping[str, Any]:
+        return told(roster, self.name)
+
+    def _report(self, clusters: Clusters) -> dict[str, Any]:
         return {
             "clusters": len(clusters.heads),
             "members": int(sum(len(clusters.members(m)) for m in clusters.heads.tolist())),
             "isolated": clusters.isolated.tolist(),
             **({"empty_handed": empty.tolist()} if len(empty := clusters.empty_handed) else {}),
-            "shared_samples": int(after.sum() - before.sum()),
-            "delay_s": round(clusters.seconds, 6),
-            "emd_before": system_emds(before, before)[0],
-            "emd_after": normalised,
-            "emd_after_printed": printed,
         }

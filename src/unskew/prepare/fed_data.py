@@ -9,11 +9,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from unskew.data.federation import Federation
-from unskew.data.sharing import told, warn_of_silent
+from unskew.data.sharing import Sharing, told, warn_of_silent
 from unskew.errors import InputError
+from unskew.holdings import Held
 from unskew.parts import Depends, Prepare
-from unskew.prepare.central import RAW, handed_round
+from unskew.prepare.central import RAW, handed_round, report, some_of
+from unskew.roster import Roster
+from unskew.types import Ids
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,20 @@ class FedData(Prepare):
     def sends(self) -> str:
         return "samples" if self.share else ""
 
-    def check(self, federation: Federation, cohort: int) -> None:
+    def check(self, roster: Roster, cohort: int) -> None:
         if self.share:
             least = math.ceil(1 / self.share - 1e-9)
-            warn_of_silent(federation, least, f"fed_data(share={self.share:g})", "write a larger share")
+            warn_of_silent(roster, least, f"fed_data(share={self.share:g})", "write a larger share")
 
-    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        give = np.floor(self.share * federation.sizes + 1e-9).astype(np.int64)
-        return handed_round(federation, self.name, give, seed, self.weigh, self.budget)
+    def transfers(self, roster: Roster, cohort: int, seed: int) -> Sharing | None:
+        amounts = np.floor(self.share * roster.sizes + 1e-9).astype(np.int64)
+        return handed_round(roster, self.name, amounts, seed, self.weigh, self.budget)
 
-    def notes(self, federation: Federation) -> Mapping[str, Any]:
-        return told(federation, self.name)
+    def give(self, held: Held, samples: int, seed: int) -> Ids:
+        return some_of(held, self.name, samples, seed)
+
+    def shared(self, sharing: Sharing, before: Roster, after: Roster) -> Mapping[str, Any]:
+        return report(sharing, before, after)
+
+    def notes(self, roster: Roster) -> Mapping[str, Any]:
+        return told(roster, self.name)

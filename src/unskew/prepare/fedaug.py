@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -12,11 +12,12 @@ from unskew import conditions
 from unskew.augment import altered
 from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.holdings import Held
 from unskew.metrics import system_emd
 from unskew.notices import warn
 from unskew.parts import Prepare
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Tree
 
@@ -50,66 +51,55 @@ class FedAug(Prepare):
         if not 0 <= self.target < 2:
             raise InputError(f"target of fedaug is an EMD, at least 0 and below 2, not {self.target}")
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        enforce(conditions.fedaug(planned(federation, cohort), self.target))
+    def check(self, roster: Roster, cohort: int) -> None:
+        enforce(conditions.fedaug(planned(roster, cohort), self.target))
 
-    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        return self._augmented(federation, seed, "once") if self.redraw == "once" else federation
+    # --- the server
 
-    def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
-        return (self._augmented(federation, seed, t) if self.redraw == "each" else federation), memory
-
-    def notes(self, federation: Federation) -> Mapping[str, Any]:
-        counts = federation.counts
-        held = int(federation.sizes.sum())
-        lacking = (counts == 0).any(1) & (counts.sum(1) > 0) & (distances(counts) > self.target)
-        return {
-            "fedaug": {
-                "augmented": held - int(federation.budget.sum()),
-                "unaltered_share": float(federation.budget.sum() / max(1, held)),
-                "emd": system_emd(counts),
-                "left_for_lack_of_a_class": int(lacking.sum()),
-            }
-        }
-
-    def _augmented(self, federation: Federation, seed: int, when: int | str) -> Federation:
-        """The federation with altered copies appended to its pool and to its clients' lists."""
-        added = additions(federation.counts, self.target)
-        dataset = federation.dataset
-        clients = np.flatnonzero(added.any(1))
-        if not len(clients):
-            above = int((distances(federation.counts) > self.target).sum())
-            if above and when in (0, "once"):
+    def expect(self, roster: Roster, t: int | None, memory: Tree) -> Roster:
+        if not roster.counted or (t is None and self.redraw == "each"):
+            return roster
+        expected = roster.lifted(self, lambda: additions(roster.counts, self.target), counted=False)
+        first = t is None or (t == 0 and self.redraw == "each")
+        if first and not (expected.sizes > roster.sizes).any():
+            above = int((distances(roster.counts) > self.target).sum())
+            if above:
                 warn(
                     f"fedaug does nothing: the {above} clients above EMD {self.target:g} each lack a class, and what "
                     "is not there cannot be altered; `unskew diagnose` names other remedies",
                     stacklevel=2,
                 )
-            return federation
-        sources, samples = [], [dataset.x]
-        for client in clients:
-            rng = generator(seed, "fedaug", when, int(client))
-            held = federation.samples(int(client))
-            labels = dataset.y[held]
-            copied = [_in_turn(held[labels == c], n, rng) for c, n in enumerate(added[client]) if n]
-            sources.append(np.concatenate(copied))
-            samples.append(altered(dataset, sources[-1], rng))
-        source = np.concatenate(sources)
-        columns = {k: np.concatenate([v, v[source]]) for k, v in dataset.columns.items()}
-        grown = replace(
-            dataset,
-            x=np.concatenate(samples),
-            y=np.concatenate([dataset.y, dataset.y[source]]),
-            columns=columns,
+        return expected
+
+    def notes(self, roster: Roster) -> Mapping[str, Any]:
+        if not roster.counted:
+            return {}
+        counts = roster.counts
+        held = int(roster.sizes.sum())
+        lacking = (counts == 0).any(1) & (counts.sum(1) > 0) & (distances(counts) > self.target)
+        return {
+            "fedaug": {
+                "augmented": held - int(roster.budget.sum()),
+                "unaltered_share": float(roster.budget.sum() / max(1, held)),
+                "emd": system_emd(counts),
+                "left_for_lack_of_a_class": int(lacking.sum()),
+            }
+        }
+
+    # --- a client
+
+    def view(self, held: Held, t: int | None, seed: int, **told: float) -> Held:
+        if t is None and self.redraw == "each":
+            return held
+        more = additions(held.counts[None], self.target)[0]
+        if not more.any():
+            return held
+        rng = generator(seed, "fedaug", "once" if self.redraw == "once" else int(t or 0), held.client)
+        labels = held.labels
+        index = np.concatenate(
+            [_in_turn(np.flatnonzero(labels == c), n, rng) for c, n in enumerate(more) if n]
         )
-        owners = (
-            np.repeat(np.arange(federation.clients), federation.sizes),
-            np.repeat(clients, added[clients].sum(1)),
-        )
-        places = np.concatenate([federation.indices, len(dataset) + np.arange(len(source))])
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        offsets = federation.offsets + np.concatenate([[0], np.cumsum(added.sum(1))])
-        return replace(federation, dataset=grown, indices=places[order], offsets=offsets)
+        return held.adding(altered(held.dataset, held.x(index), rng), labels[index])
 
 
 def distances(counts: Array) -> Array:
@@ -134,15 +124,24 @@ def levels(counts: Array, target: float) -> Array:
 
 
 def additions(counts: Array, target: float) -> Array:
-    """How many copies of each class each client makes; none where it lacks a class or is below the target."""
-    level = levels(counts, target)
-    down, up = (
-        np.maximum(counts, rounded[:, None]) for rounded in (np.floor(level + 1e-9), np.ceil(level - 1e-9))
-    )
-    lower = np.abs(distances(down) - target) <= np.abs(distances(up) - target)
-    filled = np.where(lower[:, None], down, up).astype(np.int64)
+    """How many copies of each class each client makes; none where it lacks a class or is below the target.
+
+    The level of algorithm 4 (``levels``) lies between two whole numbers, of which the one that comes closer is taken.
+    """
     able = (counts > 0).all(1) & (distances(counts) > target + 1e-12)
-    return np.asarray((filled - counts) * able[:, None])
+    held = counts[able]
+    added = np.zeros_like(counts)
+    if not len(held):
+        return added
+    low, high = held.min(1), held.max(1)  # too far at the one, at 0 at the other
+    while ((apart := high - low) > 1).any():
+        middle = low + apart // 2
+        further = (apart > 1) & (distances(np.maximum(held, middle[:, None])) > target)
+        low, high = np.where(further, middle, low), np.where(further | (apart <= 1), high, middle)
+    down, up = (np.maximum(held, whole[:, None]) for whole in (low, high))
+    lower = np.abs(distances(down) - target) <= np.abs(distances(up) - target)
+    added[able] = np.where(lower[:, None], down, up) - held
+    return added
 
 
 def _in_turn(members: Array, copies: int, rng: np.random.Generator) -> Array:

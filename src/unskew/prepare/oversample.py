@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.holdings import Held, Numbers
 from unskew.parts import Prepare
-from unskew.seeds import generator
+from unskew.roster import Roster
+from unskew.seeds import generator, skip
 from unskew.types import Ids, Tree
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Oversample(Prepare):
     paper: ClassVar[str] = "Seol & Kim, Sensors 2023, algorithm 1"
     discloses: ClassVar[tuple[str, ...]] = ("how many samples it repeats",)
     tells: ClassVar[int] = 1
+    reweighs: ClassVar[bool] = True
 
     delta: float = 0.01
     increment: float = 0.1
@@ -52,54 +54,50 @@ class Oversample(Prepare):
     def init_server(self, net: Net) -> Tree:
         return {"delta": torch.tensor(self.delta, dtype=torch.float64)}
 
-    def each(self, t: int, federation: Federation, memory: Tree, seed: int) -> tuple[Federation, Tree]:
-        lifted = additions(federation.counts, float(np.exp(-float(memory["delta"]) * t)))
-        return repeated(federation, lifted, generator(seed, "oversample", t)), memory
+    # --- the server
 
-    def learn(
-        self, clients: Ids, before: Federation, after: Federation, memory: Tree
-    ) -> tuple[Tree, Mapping[str, Any]]:
-        """The server's half: delta for the next round, by the repeated share of this round's clients."""
-        own = int(before.sizes[clients].sum())
-        more = int(after.sizes[clients].sum()) - own
+    def expect(self, roster: Roster, t: int | None, memory: Tree) -> Roster:
+        if t is None or not roster.counted:
+            return roster
+        decay = self._decay(t, memory)
+        return roster.lifted((self.name, decay), lambda: additions(roster.counts, decay), counted=True)
+
+    def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Tree) -> Numbers:
+        told = {"decay": np.full(len(clients), self._decay(t, memory))}
+        if not roster.counted:
+            return told
+        # a simulation draws all clients' repeats from one stream, each from where the one before it ends
+        every = self.expect(roster, t, memory).sizes - roster.sizes
+        return told | {"skip": (np.cumsum(every) - every)[clients]}
+
+    def learn(self, held: Mapping[int, int], roster: Roster, memory: Tree) -> tuple[Tree, Mapping[str, Any]]:
+        """delta for the next round, by the repeated share of this round's clients."""
+        own = int(roster.sizes[np.array(sorted(held), np.int64)].sum())
+        more = sum(held.values()) - own
         share, delta = more / max(1, own), memory["delta"]
         told = {"oversample": {"delta": float(delta), "repeated": more, "share": share}}
         return {"delta": delta + self.increment if share > self.threshold else delta}, told
+
+    def _decay(self, t: int, memory: Tree) -> float:
+        return float(np.exp(-float(memory["delta"]) * t))
+
+    # --- a client
+
+    def view(self, held: Held, t: int | None, seed: int, **told: float) -> Held:
+        if t is None:
+            return held
+        copies = additions(held.counts[None], told["decay"])[0]
+        if "skip" in told:
+            rng = generator(seed, "oversample", t)
+            skip(rng, int(told["skip"]))
+        else:
+            rng = generator(seed, "oversample", t, held.client)
+        members = (np.flatnonzero(held.labels == c) for c in range(len(copies)))
+        chosen = [m[(rng.random(n) * len(m)).astype(np.int64)] for m, n in zip(members, copies, strict=True)]
+        return held.repeating(np.concatenate(chosen)) if copies.any() else held
 
 
 def additions(counts: Array, decay: float) -> Array:
     """How many samples of each class each client repeats: held classes are lifted to ``decay`` of its mean class."""
     level = np.ceil(counts.sum(1, keepdims=True) / counts.shape[1] * decay - 1e-9)
     return np.where(counts > 0, np.maximum(0, level - counts), 0).astype(np.int64)
-
-
-def repeated(federation: Federation, more: Array, rng: np.random.Generator) -> Federation:
-    """The federation with ``more[k, c]`` samples of class c of client k named again, drawn with replacement."""
-    added = more.sum(1)
-    clients = np.flatnonzero(added)
-    if not len(clients):
-        return federation
-    sizes = federation.sizes[clients]
-    # the places of these clients' samples in the list of all, and which client's which class each of them is
-    places = np.arange(sizes.sum()) + np.repeat(
-        federation.offsets[clients] - (np.cumsum(sizes) - sizes), sizes
-    )
-    copies = more[clients].ravel()
-    labels = federation.dataset.y[federation.indices[places]]
-    cell = np.repeat(np.arange(len(clients)) * more.shape[1], sizes) + labels
-    places, cell = places[copies[cell] > 0], cell[copies[cell] > 0]
-    by_cell = places[np.argsort(cell, kind="stable")]
-    held = np.bincount(cell, minlength=len(copies))
-    first = np.repeat(np.cumsum(held) - held, copies)
-    chosen = by_cell[first + (rng.random(len(first)) * np.repeat(held, copies)).astype(np.int64)]
-    grown = replace(
-        federation,
-        indices=np.insert(
-            federation.indices, np.repeat(federation.offsets[1:], added), federation.indices[chosen]
-        ),
-        offsets=federation.offsets + np.concatenate([[0], np.cumsum(added)]),
-        budget=federation.budget + added,
-        weigh=federation.weigh + added,
-    )
-    vars(grown)["counts"] = federation.counts + more  # known: counting a large federation again takes longest
-    return grown

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from unskew.data.federation import Federation
+from unskew.data.sharing import Sharing
 from unskew.parts import Prepare
+from unskew.roster import Roster
 
 
 @dataclass(frozen=True)
@@ -24,14 +23,7 @@ class Pooled(Prepare):
     paper: ClassVar[str] = "SEM, section IV (SingleSet)"
     discloses: ClassVar[tuple[str, ...]] = ("raw samples to the server",)
 
-    def once(self, federation: Federation, cohort: int, seed: int) -> Federation:
-        samples, asked = len(federation.indices), min(cohort, federation.clients)
-        spent = max(1, round(int(federation.budget.sum()) * asked / federation.clients))
-        return replace(
-            federation,
-            offsets=np.array([0, samples]),
-            budget=np.array([spent]),
-            weigh=np.array([samples]),
-            pooled=np.array([asked]),
-            names=None if federation.names is None else ("all clients",),
-        )
+    def transfers(self, roster: Roster, cohort: int, seed: int) -> Sharing:
+        asked = min(cohort, roster.clients)
+        spent = max(1, round(int(roster.budget.sum()) * asked / roster.clients))
+        return Sharing(self.name, pooled=(spent, asked))

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from unskew.data.dataset import Dataset
-from unskew.data.federation import Federation
 from unskew.distance_correlation import distance_correlation
+from unskew.engines.engine import Job
 from unskew.engines.site import tensor_of
+from unskew.holdings import OWN
 from unskew.net import Net
-from unskew.privacy.groups import Groups
 from unskew.privacy.views import View
+from unskew.query import MEASUREMENTS, ClientView, Query
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Ids, Tree
 
@@ -55,47 +57,62 @@ def shown(
     return first, seen
 
 
-def drawn(federation: Federation, view: View, batch: int, seed: int) -> list[Ids]:
-    """Batches of groups to measure c on, the same for every model."""
-    size, groups = min(batch, len(federation.dataset)), Groups(federation)
-    return [groups.fresh(size, view.group, generator(seed, "correlation", at)) for at in range(BATCHES)]
+class Shown:
+    """What a client would share of its samples, beside the samples: the laboratory's question, which no method asks."""
+
+    name = "the privacy laboratory"
+    questions = ("shown",)
+
+    def shown(self, client: ClientView, view: View, groups: Mapping[int, Ids]) -> Tree:
+        """The first sample of each group of positions in the client's own list, and what is seen of the group."""
+        found = []
+        for piece in in_pieces(view, client.shape, len(groups[client.client])):
+            first, seen = view.of(client, groups[client.client][piece])
+            found.append((first, seen))
+        return {name: torch.cat([one[k] for one in found]) for k, name in enumerate(("x", "seen"))}
 
 
-def correlation(
-    net: Net,
-    model: Tree,
-    view: View,
-    dataset: Dataset,
-    batches: Sequence[Ids],
-    device: str,
-    dtype: torch.dtype,
-) -> dict[str, float]:
+MEASUREMENTS[Shown.name] = Shown()
+
+
+def drawn(roster: Roster, view: View, batch: int, seed: int, at: int) -> tuple[Ids, dict[int, Ids]]:
+    """A batch of samples to measure c on, the same for every model: whose they are, in order, and which of each.
+
+    All samples that clients hold are drawn alike. What stands behind one that is shared are samples of one client.
+    """
+    rng, ends = generator(seed, "correlation", at), np.cumsum(roster.sizes)
+    numbers = np.sort(rng.permutation(int(ends[-1]))[:batch])
+    owner = np.searchsorted(ends, numbers, side="right")
+    groups: dict[int, Ids] = {}
+    for client in np.unique(owner).tolist():
+        first = numbers[owner == client] - (ends[client] - roster.sizes[client])
+        others = rng.integers(0, roster.sizes[client], (len(first), view.group - 1))
+        groups[client] = np.concatenate([first[:, None], others], 1)
+    return owner, groups
+
+
+def correlation(job: Job, model: Tree, view: View, batch: int) -> dict[str, float]:
     """c between samples and what is shared of them: mean and standard deviation over batches.
 
     c falls with the size of a batch (few samples correlate by chance), so a batch is one of training. Of an
     average, c is taken with one of the samples behind it.
     """
-    with torch.inference_mode():
-        pairs = (shown(net, model, view, dataset, places, device, dtype) for places in batches)
-        found = [float(distance_correlation(x.double(), seen.double())) for x, seen in pairs]
+    found, roster = [], job.dealt or job.roster
+    for at in range(BATCHES):
+        owner, groups = drawn(roster, view, batch, job.seed, at)
+        query = Query(Shown.name, "shown", {"view": view, "groups": groups})
+        with torch.inference_mode():
+            answers = list(job.engine.query(job, query, np.unique(owner), model, OWN))
+            x, seen = (torch.cat([a[k] for a in answers]).double() for k in ("x", "seen"))
+            found.append(float(distance_correlation(x, seen)))
     return {"mean": float(np.mean(found)), "sd": float(np.std(found))}
 
 
-def watch(
-    net: Net,
-    federation: Federation,
-    views: Mapping[str, View],
-    batch: int,
-    seed: int,
-    device: str,
-    dtype: torch.dtype,
-) -> Callable[[Tree], dict[str, float]]:
+def watch(job: Job, views: Mapping[str, View], batch: int) -> Callable[[Tree], dict[str, float]]:
     """What a round's line says: part -> c of what it shares, under the model that the round ended with."""
-    held = {part: drawn(federation, view, batch, seed) for part, view in views.items()}
 
     def c(part: str, model: Tree) -> float:
-        found = correlation(net, model, views[part], federation.dataset, held[part], device, dtype)
-        return found["mean"]
+        return correlation(job, model, views[part], batch)["mean"]
 
-    always = {part: c(part, net.initial) for part, view in views.items() if not view.of_model}
+    always = {part: c(part, job.net.initial) for part, view in views.items() if not view.of_model}
     return lambda model: {part: always[part] if part in always else c(part, model) for part in views}

@@ -22,9 +22,11 @@ from unskew.data.federation import Federation
 from unskew.engines import Ground
 from unskew.engines.choose import choose
 from unskew.errors import InputError
+from unskew.holdings import Holdings, Moment
 from unskew.net import Net
 from unskew.privacy.quality import judged, matched
 from unskew.privacy.subject import Subject
+from unskew.roster import Roster
 from unskew.seeds import generator
 from unskew.types import Ids, Leg, Tree
 
@@ -80,12 +82,12 @@ def invert(
     """
     how = how or Inversion()
     began = time.perf_counter()
-    federation = subject.setup.job.federation
-    holders = np.flatnonzero(federation.sizes > 0)
+    roster = subject.setup.job.roster
+    holders = np.flatnonzero(roster.sizes > 0)
     rng = generator(seed, "inversion", "clients")
     chosen = rng.choice(holders, min(how.images, len(holders)), replace=False)
     singles = [_attack(subject, int(c), how, seed, advance, alone=True) for c in chosen]
-    smallest = int(holders[np.argmin(federation.sizes[holders])])
+    smallest = int(holders[np.argmin(roster.sizes[holders])])
     whole = _attack(subject, smallest, how, seed, advance, alone=False)
     originals, found = (torch.cat([s[k] for s in singles]) for k in ("originals", "found"))
     local = subject.setup.job.local
@@ -102,7 +104,7 @@ def invert(
         "whole_visit": whole["quality"]
         | {
             "client": smallest,
-            "samples": int(federation.sizes[smallest]),
+            "samples": int(roster.sizes[smallest]),
             "searched": len(whole["originals"]),
             "batch": local.batch,
             "epochs": local.epochs,
@@ -147,18 +149,22 @@ def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Id
     ``alone``: one step of the client's method on one of its samples only.
     """
     job, state = subject.setup.job, subject.state()
-    federation = job.federation
+    federation, roster = subject.holdings.federation, job.roster
     held = federation.samples(client)
     if alone:
         held = generator(job.seed, "inversion", "sample", client).permutation(held)[:1]
         offsets = (np.arange(federation.clients + 1) > client).astype(np.int64)
         federation = Federation(federation.dataset, held, offsets)
-        job = replace(job, local=replace(job.local, epochs=None, steps=1), federation=federation)
-    job = replace(job, engine=choose(subject.spec, torch.device(subject.device), 0.0))
+        roster = Roster.of(federation)
+        job = replace(job, local=replace(job.local, epochs=None, steps=1))
+    plain = replace(job.method, prepare=())  # the data as it lies: altered or repeated samples are no prey
+    engine = choose(subject.spec, torch.device(subject.device), 0.0)
+    job = replace(job, method=plain, roster=roster, engine=engine)
+    job.engine.hold(Holdings(federation))
     shared = {o.name: o.hand_out(state.server[o.name], state.round) for o in job.method.objective}
     leg = Leg(np.array([client], np.int64), state.params)
     try:
-        ground = Ground(federation, shared, state.clients, state.round)
+        ground = Ground(roster, shared, state.clients, Moment(state.round))
         update = job.engine.visit(job, leg, np.zeros(1, np.int64), ground)
     finally:
         job.engine.close()

@@ -24,7 +24,7 @@ from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
 from unskew.log import reason
 from unskew.privacy.context import Context, identify
-from unskew.privacy.correlation import correlation, drawn
+from unskew.privacy.correlation import correlation
 from unskew.privacy.exposure import exchanges, exposure
 from unskew.privacy.inversion import Inversion, invert
 from unskew.privacy.reconstruction import Reconstruction, reconstruct
@@ -237,7 +237,7 @@ class Attempt:
         ]
 
     def exposure(self) -> dict[str, Any]:
-        clients = self.found.setup.job.federation.clients
+        clients = self.found.setup.job.roster.clients
         lines = self.found.folder.lines
         return {
             "clients": clients,
@@ -252,11 +252,8 @@ class Attempt:
             return {}
         found, batch = self.found, self.found.spec.batch
         told: dict[str, Any] = {"batch": batch, "models": [], "over_rounds": {}}
-        held = {part: drawn(found.dealt, v, batch, found.spec.seed) for part, v in self.shown.items()}
         for part, v, r in self.targets:
-            c = correlation(
-                found.net, found.model(r)[1], v, found.dataset, held[part], found.device, found.dtype
-            )
+            c = correlation(found.setup.job, found.model(r)[1], v, batch)
             told["models"].append({"part": part, "view": str(v), "round": r} | c)
         for part, v in self.shown.items():
             measured = [

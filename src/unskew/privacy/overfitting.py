@@ -18,15 +18,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.costs import Costs
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines import Ground
 from unskew.engines.choose import choose
 from unskew.errors import InputError
+from unskew.holdings import Holdings, Moment
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
 from unskew.privacy.subject import Subject, subject
 from unskew.renamed import accepts_old_names
+from unskew.roster import Roster
+from unskew.round import begun
 from unskew.run import single_threaded
 from unskew.sealed import sealed
 from unskew.seeds import generator
@@ -242,13 +246,15 @@ def _played(
 
 def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -> Update:
     engine = choose(found.spec, torch.device(found.device), 0.0)
-    job = replace(found.setup.job, federation=federation, engine=engine)
-    memory = found.setup.state.server
+    memory = begun(found.setup.job, found.setup.state.server, Costs(0))
+    plain = replace(found.setup.job.method, prepare=())  # a group holds what it was dealt
+    job = replace(found.setup.job, method=plain, roster=Roster.of(federation), engine=engine)
+    engine.hold(Holdings(federation))
     shared = {o.name: o.hand_out(memory[o.name], round_) for o in job.method.objective}
     clients = np.arange(federation.clients)
     try:
         leg = Leg(clients, start)
-        ground = Ground(federation, shared, found.setup.state.clients, round_)
+        ground = Ground(job.roster, shared, found.setup.state.clients, Moment(round_))
         return engine.visit(job, leg, clients, ground)
     finally:
         engine.close()

@@ -15,6 +15,7 @@ from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.choose import device_of
 from unskew.errors import InputError
+from unskew.holdings import Holdings
 from unskew.kept import kept_rounds, read_model
 from unskew.log import RunFolder, read_folder
 from unskew.net import Net
@@ -42,13 +43,19 @@ class Subject:
         return self.setup.job.judging_net
 
     @property
+    def holdings(self) -> Holdings:
+        """The clients' side of the run: the laboratory has both sides in its hands."""
+        found: Holdings = self.setup.job.engine.holdings  # type: ignore[attr-defined]  # it chose the engine itself
+        return found
+
+    @property
     def dataset(self) -> Dataset:
-        return self.setup.job.federation.dataset
+        return self.holdings.dataset
 
     @property
     def dealt(self) -> Federation:
         """What clients held before anything was shared."""
-        return self.setup.job.dealt or self.setup.job.federation
+        return self.holdings.dealt
 
     @property
     def device(self) -> str:

@@ -16,11 +16,12 @@ from torch import Tensor
 from unskew.buffer import Store, restored, stored
 from unskew.errors import InputError
 from unskew.expression import build
-from unskew.types import Tree
+from unskew.types import Ids, Tree
 
 if TYPE_CHECKING:
     from unskew.net import Net
     from unskew.parts import Part
+    from unskew.query import ClientView
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,12 @@ class View:
     def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
         """What is seen of normalised samples [n, group, ...]: one row a group."""
         raise TypeError(f"{self.name} does not say what is seen: define show()")
+
+    def of(self, client: ClientView, groups: Ids) -> tuple[Tensor, Tensor]:
+        """(the first sample of every group of a client's, by position in its list, and what is seen of the group)."""
+        held = client.samples(torch.from_numpy(groups.reshape(-1)))
+        held = held.reshape(*groups.shape, *held.shape[1:])
+        return held[:, 0], self.show(client.net, client.model, held)
 
     def __str__(self) -> str:
         values = ", ".join(str(v) for f in fields(self) if (v := getattr(self, f.name)) != "full")
@@ -94,8 +101,16 @@ class Features(View):
     store: Store = "full"  # in how many bytes a number travels
 
     def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
-        layer = net.judging.last_layer if self.layer == "last" else self.layer
-        rows = net.judge(model, groups[:, 0], upto=layer)
+        return self._stored(net.judge(model, groups[:, 0], upto=self._at(net)))
+
+    def of(self, client: ClientView, groups: Ids) -> tuple[Tensor, Tensor]:
+        first = torch.from_numpy(groups[:, 0].copy())
+        return client.samples(first), self._stored(client.embed(self._at(client.net), first))
+
+    def _at(self, net: Net) -> str:
+        return net.judging.last_layer if self.layer == "last" else self.layer
+
+    def _stored(self, rows: Tensor) -> Tensor:
         if self.store == "full":
             return rows
         return restored(stored(rows, self.store), torch.arange(len(rows), device=rows.device), rows.dtype)

@@ -12,9 +12,9 @@ from torch import Tensor
 from unskew import conditions
 from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.parts import Play, Schedule
+from unskew.roster import Roster
 from unskew.state import NOBODY
 from unskew.types import Cohort, Ids, Leg, PerClient, Tree, Update, expand
 
@@ -58,8 +58,8 @@ class PhaseShift(Schedule):
     def last_differs(self) -> bool:
         return self.n > 1  # who is still out uploads then
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        enforce(conditions.phase_shift(planned(federation, cohort), self.n))
+    def check(self, roster: Roster, cohort: int) -> None:
+        enforce(conditions.phase_shift(planned(roster, cohort), self.n))
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         behind = memory.get("behind")
@@ -67,9 +67,7 @@ class PhaseShift(Schedule):
         cohort, ages = self._joining(play, queue, first=behind is None)
         groups = [Queue(ages, cohort.settings, None, cohort.clients)]
         if len(queue.clients):
-            queue = replace(
-                queue, ages=queue.ages + 1, update=_corrected(queue, params, behind, play.federation)
-            )
+            queue = replace(queue, ages=queue.ages + 1, update=_corrected(queue, params, behind, play.roster))
             groups.insert(0, queue)
         self._note(play, groups)
         landing: list[Queue] = []
@@ -125,14 +123,16 @@ class PhaseShift(Schedule):
 
     def _note(self, play: Play, groups: list[Queue]) -> None:
         """How skewed each phase's joint data is, and how far phases are apart (thesis 4.5.2 and 4.8)."""
-        counts = play.federation.counts
         clients, ages = (np.concatenate([getattr(g, n) for g in groups]) for n in ("clients", "ages"))
+        play.note(active=len(clients))
+        if not play.roster.counted:
+            return
+        counts = play.roster.counts
         phases = [counts[clients[ages == age]].sum(0) for age in range(1, self.n + 1)]
         held = [p / p.sum() for p in phases if p.sum()]
         overall = counts.sum(0) / max(1, counts.sum())
         between = [float(np.abs(a - b).sum()) for i, a in enumerate(held) for b in held[:i]]
         play.note(
-            active=len(clients),
             phase_emd=[float(np.abs(p - overall).sum()) for p in held],
             between_phases_emd=float(np.mean(between)) if between else 0.0,
         )
@@ -186,10 +186,10 @@ def _share(whole: int, n: int, t: int) -> int:
     return (t + 1) * whole // n - t * whole // n
 
 
-def _corrected(queue: Queue, params: Tree, behind: Tensor | None, federation: Federation) -> Update:
+def _corrected(queue: Queue, params: Tree, behind: Tensor | None, roster: Roster) -> Update:
     """Every client's own model blended with the global one (algorithm 3, line 8)."""
     assert queue.update is not None
-    own: Array = federation.weigh[queue.clients].astype(np.float64)
+    own: Array = roster.weigh[queue.clients].astype(np.float64)
     others = 0.0 if behind is None else float(behind)
     total = own + others
     keep = torch.from_numpy(np.where(total > 0, own / np.maximum(total, 1e-300), 0.0))

@@ -10,10 +10,10 @@ import numpy as np
 from unskew import conditions
 from unskew.conditions import enforce, planned
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.parts import Depends, Play, Schedule
+from unskew.roster import Roster
 from unskew.types import Ids, Leg, PerClient, Tree, Update
 
 HANDED = "its half-trained model to another client"
@@ -60,8 +60,12 @@ class SEM(Schedule):
         if self.hops < 1:
             raise InputError(f"hops of sem must be at least 1, not {self.hops}")
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        enforce(conditions.sem(planned(federation, cohort), self.hops, self.via))
+    @property
+    def needs_counts(self) -> bool:
+        return self.pairing == "emd"
+
+    def check(self, roster: Roster, cohort: int) -> None:
+        enforce(conditions.sem(planned(roster, cohort), self.hops, self.via))
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
         cohort = play.select()
@@ -90,7 +94,7 @@ class SEM(Schedule):
     def _counted(self, play: Play, clients: Ids) -> None:
         """Pairing by EMD takes what each of these clients holds of every class."""
         if self.pairing == "emd":
-            play.told("label counts", clients, play.federation.counts.shape[1])
+            play.told("label counts", clients, play.roster.counts.shape[1])
 
     def _passed_on(
         self, play: Play, params: Tree, clients: Ids, settings: PerClient, place: dict[int, int]
@@ -98,7 +102,9 @@ class SEM(Schedule):
         """The models of these clients after all their hops."""
         leg = Leg(clients, params, epochs=1 / self.hops, settings=settings, closing=False, upload=False)
         update = play.train(leg)
-        settings, counts = settings.rows(update.rows), play.federation.counts
+        # where label counts were not given, there is no distance between clients to tell of
+        nothing = np.zeros((play.roster.clients, 1), np.int64)
+        settings, counts = settings.rows(update.rows), play.roster.counts if play.roster.counted else nothing
         seen, used, apart = counts[update.clients], clients, 0.0
         for hop in range(1, self.hops):
             if not len(update):
@@ -159,7 +165,7 @@ class SEM(Schedule):
         count = min(len(found.clients), len(update))
         to = np.arange(count)
         if self.pairing == "emd" and count:
-            to = _assigned(_distances(seen[:count], play.federation.counts[found.clients]), play.rng)
+            to = _assigned(_distances(seen[:count], play.roster.counts[found.clients]), play.rng)
         stay = np.arange(count, len(update))
         both = zip(_values(found.settings.rows(to)), _values(settings.rows(stay)), strict=True)
         joined = [None if a is None or b is None else np.concatenate([a, b]) for a, b in both]

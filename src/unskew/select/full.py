@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.federation import Federation
 from unskew.parts import Select
+from unskew.roster import Roster
 from unskew.types import Cohort, Ids, Tree
 
 
@@ -20,6 +20,6 @@ class Full(Select):
     paper: ClassVar[str] = "thesis, section 4.4"
 
     def select(
-        self, count: int, exclude: Ids, federation: Federation, memory: Tree, rng: np.random.Generator
+        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
     ) -> tuple[Cohort, Tree]:
-        return Cohort(np.setdiff1d(np.arange(federation.clients), exclude)), memory
+        return Cohort(np.setdiff1d(np.arange(roster.clients), exclude)), memory

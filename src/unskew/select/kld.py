@@ -9,9 +9,9 @@ import numpy as np
 
 from unskew.costs import NUMBER_BYTES
 from unskew.data.dataset import Array
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.parts import Select
+from unskew.roster import Roster
 from unskew.types import Cohort, Ids, PerClient, Tree
 
 
@@ -57,28 +57,32 @@ class KLD(Select):
                 f"willing of kld is a share between 0 and 1, a whole number of clients or all, not {self.willing:g}"
             )
 
-    def check(self, federation: Federation, cohort: int) -> None:
-        if self.willing != "all" and self.willing > federation.clients:
+    @property
+    def needs_counts(self) -> bool:
+        return True
+
+    def check(self, roster: Roster, cohort: int) -> None:
+        if self.willing != "all" and self.willing > roster.clients:
             raise InputError(
-                f"kld(willing={self.willing:g}) counts on more than the {federation.clients} clients there are; write "
-                f"willing = {federation.clients} or all"
+                f"kld(willing={self.willing:g}) counts on more than the {roster.clients} clients there are; write "
+                f"willing = {roster.clients} or all"
             )
 
     def select(
-        self, count: int, exclude: Ids, federation: Federation, memory: Tree, rng: np.random.Generator
+        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
     ) -> tuple[Cohort, Tree]:
-        free = np.setdiff1d(np.arange(federation.clients), exclude)
-        willing = rng.permutation(free)[: self._willing(federation.clients)]
-        ordered = willing[np.argsort(-federation.sizes[willing], kind="stable")]
+        free = np.setdiff1d(np.arange(roster.clients), exclude)
+        willing = rng.permutation(free)[: self._willing(roster.clients)]
+        ordered = willing[np.argsort(-roster.sizes[willing], kind="stable")]
         clients, amounts, divergence = balanced(
-            federation.counts,
+            roster.counts,
             ordered,
             most=min(self.h, count),
             threshold=self.threshold,
-            classes=rng.permutation(federation.dataset.classes),
+            classes=rng.permutation(roster.dataset.classes),
             onward=self.search == "onward",
         )
-        row = federation.dataset.classes * NUMBER_BYTES
+        row = roster.dataset.classes * NUMBER_BYTES
         return Cohort(
             clients,
             PerClient(per_class=amounts),

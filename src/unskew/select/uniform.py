@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.federation import Federation
 from unskew.parts import Select
+from unskew.roster import Roster
 from unskew.types import Cohort, Ids, Tree
 
 
@@ -20,10 +20,10 @@ class Uniform(Select):
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
 
     def select(
-        self, count: int, exclude: Ids, federation: Federation, memory: Tree, rng: np.random.Generator
+        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
     ) -> tuple[Cohort, Tree]:
         taken = np.unique(exclude)
-        free = federation.clients - len(taken)
+        free = roster.clients - len(taken)
         drawn = rng.choice(free, size=min(count, free), replace=False)
         # the d-th client that is not taken, without ever listing all clients
         return Cohort(_skipping(drawn.astype(np.int64), taken)), memory

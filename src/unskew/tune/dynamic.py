@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.parts import Local, Tune
+from unskew.roster import Roster
 from unskew.types import Cohort, PerClient
 
 
@@ -41,8 +41,8 @@ class Dynamic(Tune):
         if not 0 < self.eta_max < float("inf"):
             raise InputError(f"eta_max of dynamic must be above 0, not {self.eta_max}")
 
-    def settings(self, t: int, cohort: Cohort, federation: Federation, local: Local) -> PerClient:
-        amounts = federation.drawn(cohort.clients, cohort.settings.per_class)
+    def settings(self, t: int, cohort: Cohort, roster: Roster, local: Local) -> PerClient:
+        amounts = roster.drawn(cohort.clients, cohort.settings.per_class)
         batch = np.maximum(1, amounts // self.beta)
         bound = 2 / np.pi if self.form == "bounded" else 1.0
         return replace(cohort.settings, batch=batch, lr=bound * self.eta_max * np.arctan(batch))

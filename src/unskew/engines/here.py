@@ -1,0 +1,73 @@
+"""What engines have in common whose clients all live on this machine, over one pool of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from unskew.data.dataset import Array, Dataset
+from unskew.data.sharing import Sharing
+from unskew.engines.engine import Job, Sums
+from unskew.holdings import OWN, Held, Holdings, Made, Moment
+from unskew.parts import Prepare
+from unskew.query import Query, answered
+from unskew.roster import Roster
+from unskew.types import Ids, Tree
+
+
+class Here:
+    """Holds the samples of all clients, and answers for each from its own.
+
+    An engine adds how clients are trained (``visit``) and how samples are judged (``judged``).
+    """
+
+    holdings: Holdings
+
+    def hold(self, holdings: Holdings) -> None:
+        self.holdings = holdings
+
+    @property
+    def dataset(self) -> Dataset:
+        """Where the clients' samples, and the test set, lie."""
+        return self.holdings.dataset
+
+    def judged(
+        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
+    ) -> tuple[Array, Array]:
+        """Predicted class and loss of the test set, or of these samples; ``made`` ones come after the pool's."""
+        raise TypeError(f"{type(self).__name__} does not say how samples are judged: define judged()")
+
+    def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
+        return answered(job, self.holdings, query, clients.tolist(), model, moment)
+
+    def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
+        data = self.dataset
+        if clients is None:
+            guess, loss = self.judged(job, model, None)
+            return Sums.over(data.y_test, data.classes, guess == data.y_test, loss)
+        held = [self.holdings.held(int(c), moment, job.roster, job.method.prepare, job.seed) for c in clients]
+        # all are judged at once, unless a client's samples are judged by their own statistics
+        apart = job.batch_norm != "average" and job.net.buffers
+        groups = [[h] for h in held] if apart else [held] if held else []
+        found = [self.judged(job, model, *joined(some)) for some in groups]
+        guess, loss = (np.concatenate([np.zeros(0), *each]) for each in zip(*found, strict=True))
+        owner = np.repeat(np.arange(len(held)), [len(h) for h in held])
+        labels = np.concatenate([np.zeros(0, np.int64), *(h.labels for h in held)])
+        return Sums.over(owner, len(held), guess == labels, loss)
+
+    def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
+        return self.holdings.transfer(part, sharing, roster, seed)
+
+
+def joined(held: Sequence[Held]) -> tuple[Array, Made | None]:
+    """Several clients' samples as places of the pool, and behind its end of what they made themselves."""
+    places, made, pool = [], [], len(held[0].dataset) if held else 0
+    behind = pool
+    for one in held:
+        places.append(np.where(one.places >= pool, one.places - pool + behind, one.places))
+        if one.made is not None:
+            made.append(one.made)
+            behind += len(one.made[1])
+    both = (np.concatenate([x for x, _ in made]), np.concatenate([y for _, y in made])) if made else None
+    return np.concatenate(places), both

@@ -1,0 +1,333 @@
+"""An engine with walls: each client is a process that holds its own samples, and the server's process holds none.
+
+It proves that a method needs nothing but the engine's verbs. What crosses a wall is pickled data: models, settings,
+memories, questions by name, answers. A client's process is forked before there are any samples, and is then sent its
+own; once a run is set up, the server's process has let go of the pool, and every verb makes sure of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import pickle
+import signal
+import sys
+import warnings
+import weakref
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.data.dataset import Array, Dataset
+from unskew.data.federation import Federation
+from unskew.data.sharing import SERVER, Sharing
+from unskew.engines.engine import Ground, Job, Sums
+from unskew.engines.errands import gathered
+from unskew.engines.loop import Loop
+from unskew.engines.site import Site
+from unskew.engines.workers import die_with
+from unskew.holdings import BEFORE, OWN, Holdings, Moment
+from unskew.method import Method
+from unskew.parts import Prepare
+from unskew.query import Query, answered
+from unskew.roster import Roster, without_pool, without_tests
+from unskew.store import ClientStore
+from unskew.types import Ids, Leg, Tree, Update
+
+
+@dataclass
+class Samples:
+    """Samples on their way: as they lie in a data set, each with the number it had in the pool."""
+
+    x: Array
+    y: Array
+    numbers: Ids
+
+    def take(self, index: Array) -> Samples:
+        return Samples(self.x[index], self.y[index], self.numbers[index])
+
+    @staticmethod
+    def joined(parts: Sequence[Samples]) -> Samples:
+        both = ((p.x for p in parts), (p.y for p in parts), (p.numbers for p in parts))
+        x, y, numbers = (np.concatenate(list(each)) for each in both)
+        return Samples(x, y, numbers)
+
+
+class Walled:
+    """Runs each of ``clients`` clients in a process of its own. Make it before the data that it is to hold.
+
+    Whoever gives it a federation must keep no other hold of it. ``method`` is what clients know beforehand; parts that
+    cannot be pickled, such as classes defined in a function, reach them by this way alone.
+    """
+
+    name = "walled"
+
+    def __init__(self, method: Method, clients: int):
+        self.method = method
+        self.job: Job | None = None
+        self._walls = [Wall(method) for _ in range(clients)]
+        self._pool: weakref.ref[Dataset] | None = None
+        self._site: Site | None = None
+
+    # --- verbs
+
+    def hold(self, holdings: Holdings) -> None:
+        """Deal the samples out; the server lets go of them."""
+        federation = holdings.federation
+        assert federation.clients <= len(self._walls), "a walled engine needs a process for each client"
+        self._pool, data = weakref.ref(federation.dataset), federation.dataset
+        bare = without_tests(without_pool(data))
+        for client in range(federation.clients):
+            places = federation.samples(client)
+            own = Samples(data.x[places], data.y[places], places)
+            self._ask([client], "hold", client, federation.clients, bare, pickle.dumps(own))
+        del holdings.federation, holdings.dealt
+
+    def choice(self, job: Job) -> str:
+        return "a process for each client, which alone holds its samples"
+
+    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+        self._brief(job)
+        if not len(rows):
+            return gathered(job, leg, rows, [])
+        sent = [(int(leg.clients[row]), "visit", *_one(leg, int(row), ground)) for row in rows]
+        updates = [replace(u, rows=rows[i : i + 1]) for i, u in enumerate(self._all(sent))]
+        found = Update.joined(updates)
+        held, drawn = (torch.cat([getattr(u, name) for u in updates]) for name in ("held", "drawn"))
+        return replace(found, held=held, drawn=drawn)
+
+    def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
+        self._brief(job)
+        for client in clients.tolist():
+            (answer,) = self._ask([client], "query", query, model, _told_to(moment, client))
+            yield answer
+
+    def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
+        self._brief(job)
+        if clients is None:
+            data = job.roster.dataset  # the server's own: a test set, and no pool
+            self._site = self._site or Site(data, job.dtype)
+            guess, loss = self._site.judge(job.judging_net, model, None)
+            return Sums.over(data.y_test, data.classes, guess == data.y_test, loss)
+        sent = [(client, "evaluate", model, _told_to(moment, client)) for client in clients.tolist()]
+        found = self._all(sent)
+        values = ([getattr(one, name) for one in found] for name in ("right", "loss", "count"))
+        return Sums(*(np.concatenate([np.zeros(0), *each]) for each in values))
+
+    def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
+        """Samples pass through the server's hands as they were sealed by their sender, and are not opened there."""
+        if sharing.pooled is not None:
+            told = self._ask([0], "pool", self._ask(roster.ids.tolist(), "give", None, 0, seed))
+        else:
+            gifts: dict[int, list[bytes]] = {}
+            for transfer in sharing.transfers:
+                if transfer.sender == SERVER:
+                    sent = list(gifts[SERVER])
+                else:
+                    sent = self._ask([transfer.sender], "give", part.name, transfer.samples, seed)
+                for receiver in transfer.receivers:
+                    gifts.setdefault(receiver, []).extend(sent)
+            told = self._all([(client, "take", gifts.get(client, [])) for client in roster.ids.tolist()])
+        sizes = np.array([int(counts.sum()) for counts in told], np.int64)
+        return roster.after(sharing, sizes, np.stack(told) if roster.counted else None)
+
+    def again(self) -> Walled:
+        """The same clients in other processes; their samples go from wall to wall."""
+        twin = Walled(self.method, len(self._walls))
+        twin._pool = self._pool
+        for client, wall in enumerate(self._walls):
+            if wall.holds:
+                twin._ask([client], "hold", *wall.holds, wall.ask("give", None, 0, 0))
+        return twin
+
+    def close(self) -> None:
+        """End the processes; their samples are gone with them."""
+        for wall in self._walls:
+            wall.end()
+        self._walls = []
+
+    # --- walls
+
+    def _brief(self, job: Job) -> None:
+        """Tell clients what all of them know of a run; and make sure that the server has let go of the samples."""
+        assert self._pool is None or self._pool() is None or not _left(self._pool), (
+            "the clients' samples are still in the server's process: somebody kept them"
+        )
+        if self.job is not job:
+            self.job = job
+            method = None if job.method == self.method else job.method
+            bare = replace(job, method=method, engine=None, dealt=None, roster=None)  # type: ignore[arg-type]
+            for client, wall in enumerate(self._walls):
+                roster = job.roster.only(client) if client < job.roster.clients else None
+                wall.ask("brief", bare, roster)
+
+    def _ask(self, clients: Sequence[int], verb: str, *given: Any) -> list[Any]:
+        return self._all([(client, verb, *given) for client in clients])
+
+    def _all(self, sent: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What clients answer, all at work at once; whoever is asked twice is asked in turn."""
+        found = []
+        waiting = list(sent)
+        while waiting:
+            now: list[tuple[Any, ...]] = []
+            while waiting and waiting[0][0] not in {client for client, *_ in now}:
+                now.append(waiting.pop(0))
+            for client, *given in now:
+                self._walls[client].send(*given)
+            found += [self._walls[client].receive() for client, *_ in now]
+        return found
+
+
+def _left(pool: weakref.ref[Dataset]) -> bool:
+    """Whether samples are held on to, and not only waiting to be collected."""
+    gc.collect()
+    return pool() is not None
+
+
+def _told_to(moment: Moment, client: int) -> Moment:
+    """A moment as one client is told of it: nothing that was handed out to others."""
+    row = np.flatnonzero(moment.clients == client)[:1]
+    told = {part: {k: v[row] for k, v in numbers.items()} for part, numbers in moment.told.items()}
+    return replace(moment, clients=moment.clients[row], told=told)
+
+
+def _one(leg: Leg, row: int, ground: Ground) -> tuple[Leg, Any, ClientStore, Moment]:
+    """A leg and its ground as one client is told of it."""
+    at, client = np.array([row]), int(leg.clients[row])
+    start = {k: v[row : row + 1].clone() for k, v in leg.start.items()} if leg.stacked else leg.start
+    carry = None if leg.carry is None else leg.carry.take(at)
+    alone = replace(leg, clients=leg.clients[at], start=start, settings=leg.settings.rows(at), carry=carry)
+    store = ground.store
+    own = {p: {client: store.get(p, client, {})} for p in store.rows if store.has(p, client)}
+    return alone, ground.shared, ClientStore(own), _told_to(ground.moment, client)  # type: ignore[arg-type]
+
+
+class Wall:
+    """One client's process, seen from the server's side."""
+
+    def __init__(self, method: Method) -> None:
+        forks = sys.platform == "linux" and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        context: Any = get_context("fork" if forks else "spawn")
+        self.pipe, there = context.Pipe()
+        self.process = context.Process(target=_live, args=(there, method, os.getpid()), daemon=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore", DeprecationWarning
+            )  # another thread may live here; it is not touched
+            self.process.start()
+        there.close()
+        self.holds: tuple[int, int, Dataset] | None = None
+
+    def send(self, verb: str, *given: Any) -> None:
+        if verb == "hold":
+            self.holds = given[0], given[1], given[2]
+        self.pipe.send_bytes(pickle.dumps((verb, given)))
+
+    def receive(self) -> Any:
+        answer, problem = pickle.loads(self.pipe.recv_bytes())
+        if problem is not None:
+            raise problem
+        return answer
+
+    def ask(self, verb: str, *given: Any) -> Any:
+        self.send(verb, *given)
+        return self.receive()
+
+    def end(self) -> None:
+        self.pipe.close()
+        self.process.terminate()
+        self.process.join()
+
+
+def _live(pipe: Connection, method: Method, server: int) -> None:
+    """A client's life: answer one verb after the other, until nobody is left to ask."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with(server)
+    torch.set_num_threads(1)
+    client = Client(method)
+    while True:
+        try:
+            verb, given = pickle.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return
+        try:
+            answer, problem = getattr(client, verb)(*given), None
+        except Exception as error:
+            answer, problem = None, error
+        with contextlib.suppress(OSError):
+            pipe.send_bytes(pickle.dumps((answer, problem)))
+
+
+class Client:
+    """Behind a wall: one client, its samples, and the loop engine to run the client function over them."""
+
+    def __init__(self, method: Method) -> None:
+        self.method, self.loop = method, Loop()
+        self.job: Job | None = None
+
+    def hold(self, client: int, clients: int, bare: Dataset, sealed: bytes) -> None:
+        own: Samples = pickle.loads(sealed)
+        self.client, self.clients, self.bare, self.own = client, clients, bare, len(own.y)
+        self._keep(own)
+
+    def brief(self, job: Job, roster: Roster) -> None:
+        self.job = replace(job, method=job.method or self.method, roster=roster, engine=self.loop)
+
+    def visit(self, leg: Leg, shared: Any, store: ClientStore, moment: Moment) -> Update:
+        ground = Ground(self._job.roster, shared, store, moment)
+        return self.loop.visit(self._job, leg, np.zeros(1, np.int64), ground)
+
+    def query(self, query: Query, model: Tree, moment: Moment) -> Tree:
+        (answer,) = answered(self._job, self.loop.holdings, query, [self.client], model, moment)
+        return answer
+
+    def evaluate(self, model: Tree, moment: Moment) -> Sums:
+        return self.loop.evaluate(self._job, model, np.array([self.client], np.int64), moment)
+
+    def give(self, part: str | None, samples: int, seed: int) -> bytes:
+        """So many samples as a part chooses them, or all; sealed."""
+        index = np.arange(len(self.samples.y))
+        if part is not None:
+            (who,) = (p for p in self.method.prepare if p.name == part)
+            roster = Roster(self.bare, np.full(self.clients, len(index)))
+            held = self.loop.holdings.held(self.client, BEFORE, roster, (), seed)
+            index = who.give(held, samples, seed)
+        return pickle.dumps(self.samples.take(index))
+
+    def take(self, gifts: Sequence[bytes]) -> Array:
+        """Go on with what was sent and is not its own; how many of each class it has then."""
+        own = self.samples.numbers
+        fresh = [pickle.loads(sealed) for sealed in gifts]
+        self._keep(Samples.joined([self.samples, *(s.take(~np.isin(s.numbers, own)) for s in fresh)]))
+        return self._counts()
+
+    def pool(self, everything: Sequence[bytes]) -> Array:
+        """Become the one client that holds all samples."""
+        self.clients = 1
+        self._keep(Samples.joined([pickle.loads(sealed) for sealed in everything]))
+        return self._counts()
+
+    @property
+    def _job(self) -> Job:
+        assert self.job is not None, "a client is told of the run before it is asked"
+        return self.job
+
+    def _keep(self, samples: Samples) -> None:
+        self.samples = samples
+        data = replace(self.bare, x=samples.x, y=samples.y)
+        self.loop.hold(Holdings(self._list(data, len(data)), self._list(data, self.own)))
+
+    def _list(self, data: Dataset, count: int) -> Federation:
+        """A federation in which nobody but this client holds anything."""
+        offsets = np.where(np.arange(max(self.clients, self.client + 1) + 1) > self.client, count, 0)
+        return Federation(data, np.arange(count), offsets)
+
+    def _counts(self) -> Array:
+        return np.bincount(self.samples.y, minlength=self.bare.classes)
