@@ -60,7 +60,8 @@ def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
     }
     if clients:
         own = job.dealt or job.roster  # a client's own: not what it was sent or made
-        shares = job.engine.evaluate(job, model, np.flatnonzero(own.sizes), OWN).means()["accuracy"]
+        sums = job.engine.evaluate(job, model, np.flatnonzero(own.sizes), OWN)
+        shares = sums.means()["accuracy"][sums.count > 0]  # not everybody may have brought test data
         found["mean_client_accuracy"] = float(shares.mean())
         found["worst_client_accuracy"] = float(shares.min())
     return found

@@ -52,8 +52,11 @@ class Setup:
 
     def fitted_disclosure(self) -> list[str]:
         """What scaling and filling in tell of rows that have several owners."""
-        table = self.about.get("table") or {}
-        return [table["discloses"]] if table.get("discloses") else []
+        if "table" in self.about:
+            told = self.about["table"]["discloses"]
+        else:  # of published data the means are published too
+            told = "means and deviations over all clients" if self.about.get("of_clients") else ""
+        return [told] if told else []
 
     def is_partition(self, path: Path) -> bool:
         """Whether what was saved there is whole and is this partition."""
@@ -192,6 +195,7 @@ def prepare(
         "sha256": content.hexdigest(),
         "given": data is not None,
         "own_model": model is not None,
+        **({"of_clients": True} if federation.tests is not None else {}),
         "most_frequent": most_frequent(dataset),
         "device": device.type,
         **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),

@@ -30,6 +30,7 @@ class Dataset:
     in the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients
     may be split by, such as the person or the recording. ``source`` says which files it came from, and ``table``
     what became of the columns of a table; ``resized`` pictures were scaled to one size.
+    ``columns_test`` are columns of the test samples, where they are known.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Dataset:
     source: str = ""
     table: Columns | None = None
     resized: bool = False
+    columns_test: Mapping[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < len(self.labels):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
+from unskew.data.dataset import Array, Dataset, Kind
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
+    from unskew.data.columns import Fit, Impute
     from unskew.network import Wireless
 
 
@@ -40,7 +42,8 @@ class Federation:
     how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere. ``network``
     links the clients (``unskew.network``), where the run has one.
     ``names`` are the clients' own, such as the sites of a table, where they have any; ``name_of(k)`` is what to
-    show for a client in either case.
+    show for a client in either case. ``tests``, where clients brought test data of their own, are offsets into the test
+    set: client k's are ``x_test[tests[k]:tests[k + 1]]``.
     """
 
     dataset: Dataset
@@ -51,6 +54,7 @@ class Federation:
     pooled: Array = None  # type: ignore[assignment]
     network: Wireless | None = None
     names: tuple[str, ...] | None = None
+    tests: Array | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
@@ -72,6 +76,49 @@ class Federation:
             raise InputError(
                 f"a federation of {self.clients} clients needs as many names, not {len(self.names)}"
             )
+        if self.tests is not None and (
+            len(self.tests) != self.clients + 1 or self.tests[-1] != len(self.dataset.y_test)
+        ):
+            raise InputError(
+                "a federation's test offsets must be one a client and end at the number of test samples"
+            )
+
+    @classmethod
+    def from_clients(
+        cls,
+        clients: Mapping[str, Any],
+        *,
+        labels: Sequence[str] | None = None,
+        test: float = 0.2,
+        seed: int = 0,
+        name: str = "own data",
+        kind: Kind | None = None,
+        on_disk: bool | str | os.PathLike[str] | None = None,
+        label: str | None = None,
+        features: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        impute: Impute | None = None,
+        fit: Fit = "all",
+    ) -> Federation:
+        """A federation of clients' own data: ``Federation.from_clients({"north": (x, y), "south": (x, y)})``.
+
+        A client has ``(x, y)``, or ``(x, y, x_test, y_test)`` with test data of its own; arrays, tensors and lists as
+        in ``from_arrays``. Or it has a DataFrame whose column ``label`` is the label, or ``(train, test)`` of these, or
+        ``(frame, y)``; then ``features``, ``drop``, ``impute`` and ``fit`` are as for tables. Or it has a torch data
+        set with a length, or ``(train, test)`` of these. Of a client without test data the share ``test`` of each of
+        its classes is held out, drawn by ``seed``. The test set is that of all clients together; what a client is
+        judged by on its own (``evaluate_clients``) is its part of it.
+
+        Memory-mapped arrays stay on disk: neighbouring stretches of one file are used where they lie, others are
+        written into one temporary file, block by block. ``on_disk=True``, or a folder, does so with any data, False
+        reads it into memory.
+        """
+        from unskew.data.clients import from_clients
+
+        return from_clients(
+            clients, labels=labels, test=test, seed=seed, name=name, kind=kind, on_disk=on_disk,
+            label=label, features=features, drop=drop, impute=impute, fit=fit,
+        )  # fmt: skip
 
     @property
     def clients(self) -> int:

@@ -39,12 +39,12 @@ def from_arrays(
     """
     if kind is not None and kind not in get_args(Kind):
         raise unknown("kind of data", str(kind), get_args(Kind))
-    features, found = _features(x, "x", kind)
+    features, found = sample_array(x, "x", kind)
     if (x_test is None) != (y_test is None):
         raise InputError("x_test and y_test go together; give both or neither")
     sides = {"y": (plain_array(y, "y"), len(features))}
     if x_test is not None:
-        features_test, _ = _features(x_test, "x_test", found)
+        features_test, _ = sample_array(x_test, "x_test", found)
         if features_test.shape[1:] != features.shape[1:]:
             raise InputError(
                 f"samples of x_test have the shape {features_test.shape[1:]}, those of x {features.shape[1:]}"
@@ -129,7 +129,7 @@ def _label_values(values: Array, what: str) -> Array:
     raise InputError(f"labels must be whole numbers or words, but {what} holds {values.dtype}")
 
 
-def _features(x: Any, what: str, kind: Kind | None) -> tuple[Array, Kind]:
+def sample_array(x: Any, what: str, kind: Kind | None) -> tuple[Array, Kind]:
     """Samples channel first in a compact type, and what kind they are."""
     array = plain_array(x, what)
     if array.dtype.kind not in "iufb":

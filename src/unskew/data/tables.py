@@ -76,7 +76,7 @@ class Table:
         held: tuple[DataFrame, Place] | None = None,
     ) -> Dataset:
         """A table's rows as a data set; those to test on are ``held``, or a share of them."""
-        label = self._label(frame, place)
+        label = self.label_of(frame, place)
         clients = _several(self.client) if self.client is not None else ()
         for column in clients:
             if column not in frame.columns:
@@ -127,12 +127,15 @@ class Table:
         made = from_arrays(
             x[train], y[train], x_test, labels_test, columns=aside, test=0.0, name=name, kind="vector", source=source
         )  # fmt: skip
-        made = replace(made, table=columns)
+        made = replace(
+            made, table=columns, columns_test=_owners(clients, frame, testing, held, self.impute, columns)
+        )
         if self.fit == "client":  # every row is scaled by its own client's numbers already
             made = replace(made, mean=np.zeros_like(made.mean), std=np.ones_like(made.std))
         return made
 
-    def _label(self, frame: DataFrame, place: Place) -> str:
+    def label_of(self, frame: DataFrame, place: Place) -> str:
+        """The label column: the one that is named, or the only one of a usual name."""
         path = place.where
         if self.label is not None:
             if self.label not in frame.columns:
@@ -292,3 +295,20 @@ def _splitting(frame: DataFrame, columns: Columns) -> list[str]:
         )
 
     return [c for c in frame.columns if c in columns.words or (c in columns.unused and is_word(c))]
+
+
+def _owners(
+    clients: tuple[str, ...],
+    frame: DataFrame,
+    testing: Array,
+    held: tuple[DataFrame, Place] | None,
+    impute: Impute | None,
+    columns: Columns,
+) -> dict[str, Array]:
+    """Whose the test rows are, where they tell."""
+    if held is None:
+        return {c: _column(frame[c])[testing] for c in clients}
+    kept = np.ones(len(held[0]), bool)
+    for column in columns.used if impute == "drop" else ():
+        kept &= ~_gaps(held[0][column], columns)
+    return {c: _column(held[0][c])[kept] for c in clients if c in held[0].columns}

@@ -19,6 +19,7 @@ from unskew.client import Errand, Return, Task
 from unskew.cores import cores
 from unskew.data.dataset import Array, Dataset
 from unskew.data.federation import Federation
+from unskew.data.mapped import Mapped, mapped
 from unskew.engines.engine import Ground, Job
 from unskew.engines.errands import errand, gathered, weighed
 from unskew.engines.here import Here
@@ -166,7 +167,8 @@ class FastCPU(Here):
         use = (job.dtype, layout, stacked)
         if self.told.get("samples") is not samples or self.told.get("use of samples") != use:
             self.told |= {"samples": samples, "use of samples": use}
-            tensors = {k: _shareable(getattr(samples, k), layout) for k in ("x", "y", "x_test", "y_test")}
+            arrays = {k: getattr(samples, k) for k in ("x", "y", "x_test", "y_test")}
+            tensors = {k: mapped(v) or _shareable(v, layout) for k, v in arrays.items()}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
             self._tell("samples", Samples(tensors, rest, layout, stacked, self.record))
         if self.told.get("federation") is not federation or self.told.get("roster") is not job.roster:
@@ -233,16 +235,18 @@ def untold(value: Any) -> str:
 
 @dataclass
 class Samples:
-    """A data set's arrays in shared memory."""
+    """A data set's arrays in shared memory, or where they lie on disk."""
 
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Tensor | Mapped]
     rest: dict[str, Any]
     channels_last: bool
     stacked: bool
     record: bool
 
     def dataset(self) -> Dataset:
-        arrays: dict[str, Any] = {k: v.numpy() for k, v in self.tensors.items()}
+        arrays: dict[str, Any] = {
+            k: v.open() if isinstance(v, Mapped) else v.numpy() for k, v in self.tensors.items()
+        }
         return Dataset(**arrays, **self.rest)
 
 

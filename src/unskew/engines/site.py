@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unskew.client import Errand, Pool, Return, Task, train
 from unskew.data.dataset import Array, Dataset
+from unskew.data.mapped import mapped
 from unskew.engines.recorded import Recording, play_recorded
 from unskew.engines.stacked import train_stacked
 from unskew.holdings import Made
@@ -47,7 +48,8 @@ class Site:
         scale = data.scale_like(torch.empty(0, dtype=self.dtype, device=self.device))
 
         def samples(x: Array) -> Tensor:
-            return self._laid_out(tensor_of(x).to(self.device))
+            there = tensor_of(x).to(self.device)
+            return there if mapped(x) is not None else self._laid_out(there)  # which would read it all
 
         self.recordings: dict[Any, Recording] = {}
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
