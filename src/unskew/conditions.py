@@ -53,7 +53,8 @@ class Planned:
         batches = np.ceil(self.sizes / self.batch)
         if self.steps is not None:
             return np.where(self.sizes > 0, self.steps, 0)
-        return np.ceil((self.epochs or 1.0) * batches - 1e-9).astype(np.int64)
+        nearest = np.floor((self.epochs or 1.0) * batches + 0.5 + 1e-9)  # as unskew.budget rounds
+        return np.where(self.sizes > 0, np.maximum(1, nearest), 0).astype(np.int64)
 
     def said(self) -> str:
         """The plan in words."""

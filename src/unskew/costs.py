@@ -12,6 +12,7 @@ import torch
 
 from unskew.data.sharing import Sharing
 from unskew.faults import finite
+from unskew.idle import Idle
 from unskew.network.air import Air
 from unskew.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
@@ -46,6 +47,7 @@ class Costs:
     answered: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
     given: dict[str, dict[str, Any]] = field(default_factory=dict)  # part -> whose data goes to whom
+    idle: Idle = field(default_factory=Idle)  # legs in which nobody trained
 
     def exchanges(self, parts: Iterable[Part], memory: Mapping[str, Tree], clients: int) -> None:
         """Note whose data parts hand out in this round; "all" stands for every client."""
@@ -131,6 +133,7 @@ class Costs:
     def received(self, leg: Leg, update: Update) -> None:
         """Clients answered: they trained, and where the leg says so their models came up."""
         self.sample_steps += int(update.samples.sum())
+        self.idle.count(leg, update)
         told = (update.samples, update.held, update.drawn)
         for client, spent, held, drawn in zip(
             update.clients.tolist(), *(v.tolist() for v in told), strict=True
@@ -202,6 +205,7 @@ class Costs:
             "answered": self.answered,
             "distinct_clients": self.distinct,
             **({"trained_only": len(self.trained_only)} if self.trained_only else {}),
+            **self.idle.line(),
             **({"exchanged": self._exchanged()} if self.given else {}),
             **(self.air.line(self.everyone, self.down.total(), self.up.total()) if self.air else {}),
             **self.notes,

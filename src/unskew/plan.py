@@ -3,7 +3,8 @@
 A client's budget is counted in steps. An epoch of the budget is the batches of one pass over ``budget`` samples, as
 many and as large; what fills them comes from one shuffled pass after the other over the data the client holds.
 The two sizes differ where data was added (augmentation, sharing) or pooled and compute must stay equal.
-A leg that spends a share of the budget takes a range of these steps, so two halves are exactly one whole.
+A leg that spends a share of the budget takes a range of these steps, so two halves are exactly one whole. What is no
+whole number of steps is rounded as ``budget.py`` says.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unskew.budget import in_round, nearest
 from unskew.parts import Local
 from unskew.seeds import borrowed, generator
 from unskew.types import Ids
@@ -54,11 +56,13 @@ def _spent(budget: int, local: Local, batch: int, pooled: int) -> float:
     return (local.epochs or 0.0) * budget
 
 
-def _steps_of(samples: float, held: int, batch: int, last: str) -> int:
+def _steps_of(samples: float, held: int, batch: int, last: str) -> float:
     """How many steps it takes to see this many samples in passes over ``held``."""
     per_pass = batches_in(held, batch, last)
     passes, rest = divmod(samples, held if last == "keep" else per_pass * batch)
-    return int(passes) * per_pass + math.ceil(rest / batch - 1e-9)
+    full, left = divmod(rest, batch)
+    here = min(batch, held - full * batch) if last == "keep" else batch  # the step that is taken in part
+    return passes * per_pass + full + (left / here if left else 0.0)
 
 
 def plan(
@@ -83,12 +87,16 @@ def plan(
     if held == 0 or budget == 0:
         return Plan(np.zeros(0, np.int64), np.zeros(1, np.int64), 0, 0, asked)
     if pooled:
-        whole = _steps_of(_spent(budget, local, batch or local.batch, pooled), held, size, local.last)
+        spent = _spent(budget, local, asked, pooled)
+        size = max(1, min(size, math.floor(spent)))  # less than a batch in all is one smaller batch
+        exact = float(in_round(t, _steps_of(spent, held, size, local.last)))
     elif local.steps is not None:
-        whole = local.steps
+        exact = float(local.steps)
     else:
-        whole = math.ceil((local.epochs or 0.0) * batches_in(budget, asked, local.last) - 1e-9)
-    first, stop = (math.floor(share_done * whole + 0.5) for share_done in (done, done + share))
+        exact = (local.epochs or 0.0) * batches_in(budget, asked, local.last)
+    exact = max(1.0, exact) if nearest(exact) < 1 else exact
+    whole = nearest(exact)
+    first, stop = (nearest(share_done * exact) for share_done in (done, done + share))
     if budget < held and not pooled:
         return _topped_up(held, budget, local.last, (seed, t, client), range(first, stop), whole, asked)
     per_pass = batches_in(held, size, local.last)

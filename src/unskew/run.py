@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
-from unskew import notices
+from unskew import idle, notices
 from unskew.changes import changed, common_rounds, on_its_device, record
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
@@ -384,7 +384,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
         tell_columns(setup.about)
     notices.began(spec, job, state.round)
     checkpoints = folder.path / "state" if folder.path is not None else None
-    saved_at = time.monotonic()
+    saved_at, warned = time.monotonic(), False
     twin = centralized_twin(job) if "divergence" in spec.measure else None
     watch = correlation_watch(job) if "correlation" in spec.measure else None
     try:
@@ -404,6 +404,11 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 state = after  # not before it is in the log: an interrupt saves the last round that is
                 bar.advance(folder.lines[-1])
                 notices.played(folder.lines[-1], spec.rounds)
+                if not warned and (
+                    told := idle.warning(folder.lines[-1], job.method.schedule.name, job.local)
+                ):
+                    notices.warn(told, stacklevel=2)
+                    warned = True
                 if folder.path is not None and state.round in spec.keep:
                     keep_model(folder.path, state)
                 due = time.monotonic() - saved_at >= spec.checkpoint or state.round == spec.rounds

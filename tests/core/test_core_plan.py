@@ -52,11 +52,42 @@ def test_each_epoch_is_a_pass_in_a_new_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "steps"), [(1, 3), (0.5, 2), (1 / 3, 1), (0.01, 1), (1.5, 5), (2, 6), (0.1 + 0.2, 1)]
+    ("epochs", "steps"),
+    [
+        (1, 3),
+        (0.5, 2),
+        (1 / 3, 1),
+        (0.01, 1),
+        (1.5, 5),
+        (2, 6),
+        (0.1 + 0.2, 1),
+        (2.25, 7),
+        (0.4, 1),
+        (1.1, 3),
+    ],
 )
-def test_fractions_of_an_epoch_round_up_to_whole_steps(epochs: float, steps: int) -> None:
-    """One epoch of five samples in batches of two is three steps; half of it is two."""
+def test_fractions_of_an_epoch_round_to_the_nearest_step(epochs: float, steps: int) -> None:
+    """One epoch of five samples in batches of two is three steps; half of it, 1.5, is two, and a tenth is one."""
     assert planned(5, Local(epochs=epochs, batch=2)).steps == steps
+
+
+@pytest.mark.parametrize("batches", range(1, 30))
+def test_a_share_of_epochs_is_as_many_steps_as_that_many_epochs(batches: int) -> None:
+    """phase_shift(2, mode=epoch) with 3 epochs spends three quarters of them: the steps of --epochs 2.25."""
+    part = planned(batches, Local(epochs=3, batch=1), share=0.75)
+    alone = planned(batches, Local(epochs=2.25, batch=1))
+    assert part.steps == alone.steps == int(2.25 * batches + 0.5)
+
+
+@pytest.mark.parametrize("last", ["keep", "drop", "wrap"])
+@pytest.mark.parametrize("budget", [7, 20, 33, 98, 100, 130, 250])
+def test_a_pooled_client_makes_up_for_what_it_rounds(budget: int, last: str) -> None:
+    """100 samples in batches of 32: after any number of rounds it has spent its budget to half a batch."""
+    local = Local(epochs=1, batch=32, last=last)
+    spent = 0
+    for t in range(12):
+        spent += planned(100, local, budget=budget, pooled=3, t=t).samples
+        assert abs(spent - (t + 1) * budget) <= 16
 
 
 def test_rounding_of_the_product_adds_no_step() -> None:

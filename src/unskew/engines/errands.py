@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.budget import nearest
 from unskew.client import Errand, Return
 from unskew.engines.engine import Ground, Job
 from unskew.holdings import Holdings
@@ -116,7 +117,7 @@ def stretched(job: Job, t: int) -> Local:
     return replace(
         job.local,
         epochs=None if epochs is None else epochs * times,
-        steps=None if steps is None else max(1, round(steps * times)),
+        steps=None if steps is None else max(1, nearest(steps * times)),
     )
 
 

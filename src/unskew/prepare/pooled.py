@@ -16,7 +16,8 @@ class Pooled(Prepare):
 
     A federated round spends E epochs of cohort x n/K samples on average; the pooled client spends the same
     number of sample-steps, on samples drawn without replacement from all the data. Where the budget is a number
-    of steps, it spends those of every client in a cohort.
+    of steps, it spends those of every client in a cohort. What is no whole number of batches is made up for in
+    the rounds that follow, so that a run spends its budget to half a batch.
     """
 
     name: ClassVar[str] = "pooled"

@@ -1,0 +1,23 @@
+"""How a budget becomes whole steps: one rule for epochs, shares of a visit and samples.
+
+The nearest number of steps is taken, of two equally near ones the larger; and at least one. So ``--epochs 2.25`` of
+three batches (6.75) is 7 steps, and of two (4.5) 5. The shares of a visit that legs spend (``sem``, ``phase_shift(mode=
+epoch)``) are rounded where they begin and where they end, so that they make the whole together. A pooled client, which
+trains in every round, rounds what it has spent since the first: ``centralized`` is never more than half a batch off.
+
+Nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def nearest(steps: float) -> int:
+    """The nearest whole number of steps, a half up; what rounding in floating point lacks of a half is given."""
+    return math.floor(steps + 0.5 + 1e-9)
+
+
+def in_round(t: int, steps: float) -> int:
+    """The steps of round ``t``, where each has ``steps`` on average and what was rounded is made up for."""
+    return nearest((t + 1) * steps) - nearest(t * steps)
