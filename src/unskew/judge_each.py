@@ -15,6 +15,7 @@ import torch
 from unskew.data.dataset import Array
 from unskew.engines.engine import Job
 from unskew.holdings import OWN
+from unskew.progress import working
 from unskew.state import State
 from unskew.store import OWN_MODEL
 from unskew.types import Ids, Tree
@@ -45,9 +46,12 @@ def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]
         "stale": torch.zeros(everyone, dtype=torch.bool),
     } | known
     table = {name: value.cpu().clone() for name, value in table.items()}
-    for client in np.flatnonzero(table["stale"].numpy()).tolist():
-        right, loss, own = _one(job, state, client, clients)
-        table["right"][client], table["loss"][client], table["own"][client] = right, loss, own
+    stale = np.flatnonzero(table["stale"].numpy()).tolist()
+    with working("clients' models judged", len(stale)) as advance:
+        for client in stale:
+            right, loss, own = _one(job, state, client, clients)
+            table["right"][client], table["loss"][client], table["own"][client] = right, loss, own
+            advance(1)
     table["stale"][:] = False
     state.server[OWN_MODEL] = table
     who = _trained(job, state)

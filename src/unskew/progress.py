@@ -128,7 +128,8 @@ _voice: ContextVar[object] = ContextVar("_voice", default=True)
 @contextmanager
 def voice(speaks: object) -> Iterator[None]:
     """Within, ``working`` speaks (True), is silent (False), or adds to this run's bar or lines."""
-    before = _voice.set(speaks if _voice.get() is not False else False)
+    now = _voice.get()
+    before = _voice.set(speaks if now is True or isinstance(now, Bar | Lines) else now)
     try:
         yield
     finally:
@@ -139,9 +140,14 @@ def voice(speaks: object) -> Iterator[None]:
 def working(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Show on stderr how far long work is: call what is given with each further amount that is done."""
     told = _told(what, total)
+    run = _voice.get()
+    before = _voice.set(
+        run if isinstance(run, Bar) else told
+    )  # work within work is silent, but for a run's bar
     try:
         yield told.advance
     finally:
+        _voice.reset(before)
         told.end()
 
 

@@ -20,6 +20,7 @@ from unskew.costs import Costs
 from unskew.data.dataset import Array
 from unskew.holdings import BEFORE, Held, Holdings, Moment
 from unskew.net import Net
+from unskew.progress import working
 from unskew.types import Ids, Tree, nbytes
 
 if TYPE_CHECKING:
@@ -162,6 +163,8 @@ class Questions:
         asked = np.array([int(c) for c in clients], np.int64)
         query, model = Query(part.name, question, values), self.model or {}
         answers = self.job.engine.query(self.job, query, asked, model, self.moment(asked))
-        for client, answer in zip(asked.tolist(), answers, strict=True):
-            self.costs.questioned(part.name, client, nbytes(answer), model=self.model is not None)
-            yield answer
+        with working(f"clients that {part.name} asks", len(asked)) as advance:
+            for client, answer in zip(asked.tolist(), answers, strict=True):
+                self.costs.questioned(part.name, client, nbytes(answer), model=self.model is not None)
+                yield answer
+                advance(1)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import json
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +25,7 @@ from unskew.log import RunFolder, read_folder
 from unskew.method import Method
 from unskew.models.trained import TrainedModel
 from unskew.net import Net
+from unskew.notices import warn
 from unskew.predict import Prediction, predict
 from unskew.sealed import sealed as sealed_json
 from unskew.sealed import unsealed
@@ -270,7 +270,7 @@ class LoadedRun(Predicts):
                         f"{problem}, and only there is the calibrated copy; with its data at hand, "
                         f"unskew.resume({str(self.path)!r}).model makes it again"
                     ) from None
-                warnings.warn(f"{problem}; the last checkpoint is taken instead", stacklevel=3)
+                warn(f"{problem}; the last checkpoint is taken instead", stacklevel=3)
         state = self._checkpoint
         if state is None:
             raise InputError(

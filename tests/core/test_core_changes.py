@@ -41,6 +41,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "seldom": {"method": "feddyn", "evaluate": 2, "momentum": 0.9, "decay": "exponential(0.9)"},
     "generated": {"method": "fedgen(variant=latent,start=4,steps=2)"},
     "sampled": {"method": "kld+oversample", "evaluate_clients": True},
+    "alone": {"method": "local_only", "evaluate": 2, "checkpoint": 0.0},
     "shared": {"method": "flea(dense1,share=0.5)+fednova", "lr": 0.01},
 }
 

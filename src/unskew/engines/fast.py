@@ -28,6 +28,7 @@ from unskew.engines.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.holdings import Holdings, Made
 from unskew.notices import warn
+from unskew.progress import working
 from unskew.roster import Roster, without_pool
 from unskew.store import OWN_MODEL, ClientStore
 from unskew.types import Ids, Leg, Tree, Update
@@ -219,9 +220,14 @@ class FastCPU(Here):
         self.crew.tell(name, value)
 
     def _map(self, work: list[Any]) -> list[Any]:
-        if self.crew is None:
-            return [answer(self.inline, piece) for piece in work]
-        return self.crew.map(work)
+        with working("groups of clients or samples", len(work)) as advance:
+            if self.crew is not None:
+                return self.crew.map(work, advance)
+            found = []
+            for piece in work:
+                found.append(answer(self.inline, piece))
+                advance(1)
+            return found
 
 
 def untold(value: Any) -> str:

@@ -11,6 +11,7 @@ from unskew.data.sharing import Sharing
 from unskew.engines.engine import Job, Sums
 from unskew.holdings import OWN, Held, Holdings, Made, Moment
 from unskew.parts import Prepare
+from unskew.progress import working
 from unskew.query import Query, answered
 from unskew.roster import Roster
 from unskew.types import Ids, Tree
@@ -60,7 +61,11 @@ class Here:
         # all are judged at once, unless a client's samples are judged by their own statistics
         apart = job.batch_norm != "average" and job.net.buffers
         groups = [[h] for h in held] if apart else [held] if held else []
-        found = [self.judged(job, model, *joined(some)) for some in groups]
+        found = []
+        with working("clients judged", len(groups)) as advance:
+            for some in groups:
+                found.append(self.judged(job, model, *joined(some)))
+                advance(1)
         guess, loss = (np.concatenate([np.zeros(0), *each]) for each in zip(*found, strict=True))
         owner = np.repeat(np.arange(len(held)), [len(h) for h in held])
         labels = np.concatenate([np.zeros(0, np.int64), *(h.labels for h in held)])

@@ -11,6 +11,7 @@ from unskew.engines.errands import errand, gathered
 from unskew.engines.here import Here
 from unskew.engines.site import Site
 from unskew.holdings import Holdings, Made
+from unskew.progress import working
 from unskew.types import Ids, Leg, Tree, Update
 
 
@@ -29,8 +30,12 @@ class Loop(Here):
 
     def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
         task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
-        errands = [errand(job, leg, int(row), ground, self.holdings) for row in rows]
-        return gathered(job, leg, rows, self.site(job).train(task, errands))
+        returns = []
+        with working("clients", len(rows)) as advance:
+            for row in rows:
+                returns += self.site(job).train(task, [errand(job, leg, int(row), ground, self.holdings)])
+                advance(1)
+        return gathered(job, leg, rows, returns)
 
     def judged(
         self, job: Job, model: Tree, places: Array | None, made: Made | None = None

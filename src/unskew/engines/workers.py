@@ -108,8 +108,11 @@ class Crew:
         self.setup[name] = value
         self.versions[name] = self.versions.get(name, 0) + 1
 
-    def map(self, work: Sequence[Any]) -> list[Any]:
-        """The answers to these pieces of work, in order; handed out in the order given, one ahead of need."""
+    def map(self, work: Sequence[Any], advance: Callable[[int], None] = lambda amount: None) -> list[Any]:
+        """The answers to these pieces of work, in order; handed out in the order given, one ahead of need.
+
+        ``advance`` is told of each that has come.
+        """
         answers: list[Any] = [None] * len(work)
         deaths = [0] * len(work)
         waiting = list(range(len(work)))
@@ -139,6 +142,7 @@ class Crew:
                 worker.doing.remove(number)
                 answers[number] = answer
                 left -= 1
+                advance(1)
         return answers
 
     def close(self) -> None:

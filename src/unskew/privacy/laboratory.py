@@ -30,6 +30,7 @@ from unskew.privacy.inversion import Inversion, invert
 from unskew.privacy.reconstruction import Reconstruction, reconstruct
 from unskew.privacy.subject import Subject, subject
 from unskew.privacy.views import View
+from unskew.progress import voice, working
 from unskew.renamed import accepts_old_names
 from unskew.run import single_threaded
 from unskew.sealed import sealed, unsealed
@@ -307,28 +308,6 @@ class Attempt:
 
 @contextmanager
 def bar(what: str, total: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """How far an attack is, on standard error: a bar with the time left, or a line about every tenth."""
-    from rich.console import Console
-
-    if not shown:
-        yield lambda amount: None
-        return
-    console = Console(stderr=True)
-    if console.is_terminal:
-        from rich import progress as rich
-
-        columns = (rich.TextColumn("[bold]{task.description}"), rich.BarColumn(), rich.MofNCompleteColumn())
-        with rich.Progress(*columns, rich.TimeRemainingColumn(), console=console) as drawn_bar:
-            task = drawn_bar.add_task(what, total=total)
-            yield lambda amount: drawn_bar.advance(task, amount)
-        return
-    began, done = time.monotonic(), 0
-
-    def line(amount: int) -> None:
-        nonlocal done
-        done, before = done + amount, done
-        if done * 10 // total != before * 10 // total:
-            left = (time.monotonic() - began) / done * max(0, total - done)
-            console.print(f"{what}: step {done:,} of {total:,}, {left:.0f} s left", highlight=False)
-
-    yield line
+    """How far an attack is, on standard error: a bar with the time left, or lines."""
+    with voice(shown), working(f"{what}, steps", total) as advance:
+        yield advance

@@ -22,6 +22,7 @@ from unskew.errors import InputError
 from unskew.expression import Call, argument
 from unskew.memory import refuse_larger
 from unskew.metrics import system_emd
+from unskew.progress import working
 from unskew.renamed import accepts_old_names
 
 MOST_CLIENTS = 10_000_000
@@ -84,9 +85,13 @@ def partition(
         return repair(member.counts(task), min_samples, task.generator("repair"))
 
     if emd is not None:
-        family = fit(
-            expression, emd, task, lambda member: system_emd(settled(member, replace(task, notes=[]))[0])
-        )
+        with working(f"partitions tried for EMD {emd:g}") as advance:
+
+            def measured(member: Family) -> float:
+                advance(1)
+                return system_emd(settled(member, replace(task, notes=[]))[0])
+
+            family = fit(expression, emd, task, measured)
     assert family is not None
     names = family.natural_names(columns)
     owners = family.owners(task)
