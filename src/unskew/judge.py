@@ -61,9 +61,12 @@ def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
     if clients:
         own = job.dealt or job.roster  # a client's own: not what it was sent or made
         sums = job.engine.evaluate(job, model, np.flatnonzero(own.sizes), OWN)
-        shares = sums.means()["accuracy"][sums.count > 0]  # not everybody may have brought test data
+        held = np.flatnonzero(own.sizes)[sums.count > 0]  # not everybody may have brought test data
+        shares = sums.means()["accuracy"][sums.count > 0]
         found["mean_client_accuracy"] = float(shares.mean())
         found["worst_client_accuracy"] = float(shares.min())
+        if own.names is not None:
+            found["worst_client"] = own.name_of(int(held[shares.argmin()]))
     return found
 
 

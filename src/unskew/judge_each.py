@@ -71,6 +71,8 @@ def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]
     if clients:
         found["mean_client_accuracy"] = float(table["own"].numpy()[who].mean())
         found["worst_client_accuracy"] = float(table["own"].numpy()[who].min())
+        if job.roster.names is not None:
+            found["worst_client"] = job.roster.name_of(int(who[table["own"].numpy()[who].argmin()]))
     return found
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,10 +51,16 @@ def played(line: Mapping[str, Any], rounds: int) -> None:
     good = "" if accuracy is None else f", accuracy {accuracy:.4f}"
     run.debug("round %d of %d: %d of %d clients answered%s", number, rounds, answered, asked, good)
     if refused := line.get("rejected"):
-        run.warning("round %d: updates that are not finite were refused, of clients %s", number, refused)
+        run.warning(
+            "round %d: updates that are not finite were refused, of clients %s", number, _listed(refused)
+        )
     if late := line.get("late"):
-        run.info("round %d: updates of clients %s landed a round late", number, late)
-    if not answered:
+        run.info("round %d: updates of clients %s landed a round late", number, _listed(late))
+    if not answered and line["bytes_down"]:  # clients on their own are sent nothing and answer nothing
         run.warning("round %d is skipped: no update landed, and the model stays as it was", number)
     elif answered < asked - line.get("trained_only", 0):
         run.info("round %d: %d of %d clients answered", number, answered, asked)
+
+
+def _listed(clients: Sequence[int | str]) -> str:
+    return ", ".join(map(str, clients))

@@ -16,6 +16,7 @@ import torch
 
 from unskew import idle, notices
 from unskew.changes import changed, common_rounds, on_its_device, record
+from unskew.client_names import with_names
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.data.intake import Intake
@@ -315,7 +316,7 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
             f"not {type(data).__name__}" + (f" of {len(data)}" if isinstance(data, tuple | list) else "")
         )
     if isinstance(data, Federation):
-        dealing = ("partition", "clients", "fraction", "samples_per_client", "min_samples", "emd")
+        dealing = ("partition", "by", "clients", "fraction", "samples_per_client", "min_samples", "emd")
         if given := next((name for name in dealing if name in settings), None):
             raise InputError(f"a Federation is dealt to its clients already; leave {given} out")
         settings |= {"partition": "given", "clients": data.clients}
@@ -400,6 +401,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                     line["weight_divergence"] = apart
                 if watch is not None:
                     line["distance_correlation"] = watch(after.params)
+                costs = with_names(costs, job.roster.names)
                 folder.append(line | costs | {"wall_s": round(time.perf_counter() - began, 6)})
                 state = after  # not before it is in the log: an interrupt saves the last round that is
                 bar.advance(folder.lines[-1])
@@ -491,6 +493,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
             "model": auto_model(spec.model, setup.job.roster.dataset),
             "engine": setup.job.engine.name,
             "runs_on": setup.job.engine.choice(setup.job),
+            "cohort": setup.job.cohort,
         },
     }
 

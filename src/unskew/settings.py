@@ -22,6 +22,7 @@ class Settings(TypedDict, total=False):
     impute: Literal["median", "most_frequent", "drop"] | None
     fit: Literal["all", "client"]
     partition: str
+    by: str | None
     clients: int | None
     fraction: float
     samples_per_client: int | None

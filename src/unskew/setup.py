@@ -17,7 +17,7 @@ from unskew.decay import decay
 from unskew.engines.choose import choose, device_of
 from unskew.engines.engine import Engine, Job
 from unskew.errors import InputError
-from unskew.expression import path_and_options, written
+from unskew.expression import path_and_options
 from unskew.faults import Faults
 from unskew.guessing import most_frequent
 from unskew.holdings import Holdings
@@ -31,9 +31,6 @@ from unskew.parts import Local
 from unskew.roster import NO_COUNTS, Roster
 from unskew.spec import Spec
 from unskew.state import State, initial_state
-
-DEALT = str(Spec.__dataclass_fields__["partition"].default)
-"""How samples are dealt out where nothing else is said."""
 
 
 @dataclass
@@ -113,7 +110,7 @@ def prepare(
         network = network_of(spec.network)
         network.check(federation.clients)
         federation = replace(federation, network=network)
-    cohort, dealt = _cohort(spec, federation.clients), Roster.of(federation)
+    cohort, dealt = _cohort(spec, federation), Roster.of(federation)
     for part in method.parts:
         if part.needs_counts and not dealt.counted:
             raise InputError(f"{part.name} {NO_COUNTS}")
@@ -267,11 +264,6 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
         dataset = from_arrays(*data)
     else:
         dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
-    if spec.client is not None and spec.partition == DEALT:
-        raise InputError(
-            f"client = {spec.client} says who holds what, and partition = {DEALT} would deal it out anew; write "
-            f"partition = by({written(spec.client)}), or leave client out"
-        )
     if spec.partition.endswith(".npz"):
         held = Partition.load(Path(spec.partition), dataset)
         _refuse_dealing(spec, len(held.offsets) - 1)
@@ -329,10 +321,17 @@ def _refuse_dealing(spec: Spec, clients: int) -> None:
             )
 
 
-def _cohort(spec: Spec, clients: int) -> int:
+def _cohort(spec: Spec, federation: Federation) -> int:
+    """How many clients a round asks; of clients that are what they are at most all of them."""
+    clients = federation.clients
     count = max(1, round(spec.cohort * clients)) if spec.cohort < 1 else int(spec.cohort)
-    if count > clients:
+    if count <= clients:
+        return count
+    if federation.names is None and not spec.partition.startswith("by("):
         raise InputError(
             f"the cohort of {count} is larger than the {clients} clients; write cohort = {clients} or less"
         )
-    return count
+    warn(
+        f"a cohort of {count} is more than the {clients} clients there are, so all of them take part every round"
+    )
+    return clients

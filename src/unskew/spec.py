@@ -16,11 +16,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
-from unskew.expression import argument, convert, path_and_options
+from unskew.expression import Call, argument, convert, path_and_options
 
 
 def _setting(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
+
+
+class Unsaid(str):
+    """A default that gives way to what other settings say; written out by a user, the same words are plain text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,11 @@ class Spec:
         "Whose training rows a table's fills and scales are fitted to: all clients', or each client's own.",
     )
     partition: str = _setting(
-        "dirichlet(0.1)", "How samples are dealt to clients, or a saved partition (.npz)."
+        Unsaid("dirichlet(0.1)"),
+        "How samples are dealt to clients, or a saved partition (.npz); with client = site it is by(site).",
+    )
+    by: str | None = _setting(
+        None, "Clients are the values of this column: short for partition = by(COLUMN)."
     )
     clients: int | None = _setting(
         None, "How many clients; default 100, or what the partition's column holds."
@@ -118,6 +126,7 @@ class Spec:
         for name in ("features", "drop_columns"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
+        unsaid = isinstance(self.partition, Unsaid)
         for name in ("dataset", "partition", "data_folder"):
             object.__setattr__(self, name, anchored(getattr(self, name)))
         if isinstance(self.network, str):
@@ -128,6 +137,7 @@ class Spec:
             object.__setattr__(self, f.name, argument(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
+        self._settle_partition(unsaid)
         if self.epochs is not None and self.steps is not None:
             raise InputError("epochs and steps both set the local budget; keep one")
         self._at_least("rounds clients steps batch evaluate samples_per_client workers block", 1)
@@ -153,6 +163,20 @@ class Spec:
             raise InputError("momentum belongs to sgd; adam has its own")
         if self.cohort <= 0 or (isinstance(self.cohort, float) and self.cohort >= 1 and self.cohort % 1):
             raise InputError(f"cohort must be a number of clients or a share below 1, not {self.cohort}")
+
+    def _settle_partition(self, unsaid: bool) -> None:
+        """One setting says who holds what in the end: the partition, which ``by`` and ``client`` may stand for."""
+        column = self.by or (self.client if unsaid else None)
+        if column is not None:
+            natural = str(Call("by", (column,)))
+            if not unsaid and self.partition != natural:
+                raise InputError(
+                    f"partition = {self.partition} and by = {column} both say who holds what; keep one"
+                )
+            object.__setattr__(self, "partition", natural)
+        elif unsaid:
+            object.__setattr__(self, "partition", Unsaid(self.partition))
+        object.__setattr__(self, "by", None)
 
     def _at_least(self, names: str, least: float) -> None:
         for name in names.split():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from dataclasses import dataclass
 from typing import ClassVar
@@ -80,9 +81,9 @@ def test_a_client_column_is_not_dealt_over(tmp_path, capsys):
         "--cohort",
         "2",
     ]
-    assert main([*words, "--out", str(tmp_path / "run")]) == 2
-    assert "write partition = by(hosp), or leave client out" in capsys.readouterr().err
-    assert main([*words, "--partition", "by(hosp)", "--out", str(tmp_path / "run")]) == 0
+    assert main([*words, "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run" / "spec.json").read_text())["spec"]["partition"] == "by(hosp)"
+    assert main([*words, "--partition", "by(hosp)", "--out", str(tmp_path / "same")]) == 0
     assert main([*words, "--partition", "iid", "--clients", "4", "--out", str(tmp_path / "other")]) == 0
 
 

@@ -127,6 +127,7 @@ def _make(
         labels=dataset.labels,
         record=part.record,
         scarce=scarce,
+        names=part.names,
     )
     if targets.partition is not None:
         part.save(targets.partition)
@@ -134,7 +135,9 @@ def _make(
         from unskew.report.charts import partition_picture
         from unskew.report.drawing import save_chart
 
-        chart = partition_picture(found.counts, found.skew, found.labels, found.about, scarce=scarce)
+        chart = partition_picture(
+            found.counts, found.skew, found.labels, found.about, scarce=scarce, names=part.names
+        )
         save_chart(chart, targets.picture, found.headline)
     if as_json:
         shown = found.as_dict()

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from unskew import __version__
+from unskew.client_names import with_numbers
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
 from unskew.log import reason
@@ -238,8 +239,8 @@ class Attempt:
         ]
 
     def exposure(self) -> dict[str, Any]:
-        clients = self.found.setup.job.roster.clients
-        lines = self.found.folder.lines
+        clients, names = self.found.setup.job.roster.clients, self.found.setup.job.roster.names
+        lines = [with_numbers(line, names) for line in self.found.folder.lines]
         return {
             "clients": clients,
             "rounds": [line["round"] for line in lines],

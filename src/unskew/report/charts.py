@@ -8,6 +8,7 @@ of many clients an evenly spaced sample is drawn, in their own order, which the 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ import altair as alt
 import numpy as np
 import numpy.typing as npt
 
+from unskew.data.federation import shown_name
 from unskew.metrics import Skew
 from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
 from unskew.report.theme import BLUE, INK, MUTED, RED
@@ -30,36 +32,52 @@ GAP = 96
 
 
 def partition_picture(
-    counts: Counts, skew: Skew, labels: Sequence[str], about: str, *, scarce: int = 50
+    counts: Counts,
+    skew: Skew,
+    labels: Sequence[str],
+    about: str,
+    *,
+    scarce: int = 50,
+    names: Sequence[str] | None = None,
 ) -> Picture:
-    """All three pictures of a partition as one chart; ``about`` says which data and which partition."""
+    """All three pictures of a partition as one chart; ``about`` says which data and which partition.
+
+    ``names`` are the clients' own, where they have any.
+    """
     half = (PLOT - GAP) // 2
     below = alt.hconcat(
         emd_histogram(skew, width=half),
-        client_sizes(skew, scarce=scarce, width=half),
+        client_sizes(skew, scarce=scarce, width=half, names=names),
         spacing=GAP,
         bounds="flush",  # aligns the plots themselves, so that titles stand on one line
     ).resolve_scale(color="independent")
-    return alt.vconcat(client_class_matrix(counts, skew, labels, about), below).resolve_scale(
+    return alt.vconcat(client_class_matrix(counts, skew, labels, about, names=names), below).resolve_scale(
         color="independent", size="independent"
     )
 
 
 def client_class_matrix(
-    counts: Counts, skew: Skew, labels: Sequence[str], about: str, *, width: int = PLOT
+    counts: Counts,
+    skew: Skew,
+    labels: Sequence[str],
+    about: str,
+    *,
+    width: int = PLOT,
+    names: Sequence[str] | None = None,
 ) -> Picture:
     """Client by class: bubble area, or colour where there are many, is the number of samples."""
     clients, classes = counts.shape
     shown = shown_clients(clients, classes)
     bubbles = max(clients, classes) <= MOST_BUBBLES
+    called = _called(clients, names)
     rows, columns = np.nonzero(counts[shown])
     cells = [
-        {"client": int(shown[r]), "class": labels[c], "samples": int(counts[shown[r], c])}
+        {"client": called[int(shown[r])], "class": labels[c], "samples": int(counts[shown[r], c])}
         for r, c in zip(rows.tolist(), columns.tolist(), strict=True)
     ]
     step = width / len(shown)
     row = float(np.clip((300 if bubbles else 340) / classes, 2.0, 28.0))
-    ticks = [int(shown[i]) for i in _spread(len(shown), max(2, width // 46))]
+    ticks = [called[int(shown[i])] for i in _spread(len(shown), max(2, width // _room(called)))]
     mark = "bubble area" if bubbles else "colour"
     sample = "" if len(shown) == clients else f" · one client in {int(shown[1])} is drawn"
     base = alt.Chart(
@@ -69,8 +87,8 @@ def client_class_matrix(
         ),
     ).encode(
         x=alt.X("client:O")
-        .scale(domain=shown.tolist())
-        .axis(values=ticks, labelAngle=0, title="client", ticks=False, domain=False, grid=False, format=","),
+        .scale(domain=[called[k] for k in shown.tolist()])
+        .axis(title="client", domain=False, grid=False, **_client_axis(ticks, names)),
         y=alt.Y("class:N")
         .scale(domain=list(labels))
         .axis(
@@ -153,7 +171,14 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
     )
 
 
-def client_sizes(skew: Skew, *, scarce: int = 50, width: int = PLOT, height: int = 190) -> Picture:
+def client_sizes(
+    skew: Skew,
+    *,
+    scarce: int = 50,
+    width: int = PLOT,
+    height: int = 190,
+    names: Sequence[str] | None = None,
+) -> Picture:
     """How many samples clients hold; a bar a client where there are few, else their distribution."""
     sizes = skew.sizes
     tone = alt.Color("group:N").scale(domain=["scarce", "more"], range=[RED, BLUE]).legend(None)
@@ -166,15 +191,16 @@ def client_sizes(skew: Skew, *, scarce: int = 50, width: int = PLOT, height: int
     )
     if len(sizes) <= MOST_BUBBLES:
         bars = [
-            {"client": k, "samples": n, "group": "scarce" if n <= scarce else "more"}
-            for k, n in enumerate(sizes.tolist())
+            {"client": called, "samples": n, "group": "scarce" if n <= scarce else "more"}
+            for called, n in zip(_called(len(sizes), names), sizes.tolist(), strict=True)
         ]
-        ticks = [int(i) for i in _spread(len(sizes), max(2, width // 46))]
+        every = [bar["client"] for bar in bars]
+        ticks = [every[i] for i in _spread(len(sizes), max(2, width // _room(every)))]
         chart = (
             alt.Chart(alt.InlineData(values=bars), title=title)
             .mark_bar()
             .encode(
-                x=alt.X("client:O").axis(values=ticks, labelAngle=0, title="client", ticks=False),
+                x=alt.X("client:O").scale(domain=every).axis(title="client", **_client_axis(ticks, names)),
                 y=_height(int(sizes.max(initial=1)), "samples"),
                 color=tone,
                 tooltip=["client:O", "samples:Q"],
@@ -241,6 +267,28 @@ def known_emds(skew: Skew) -> npt.NDArray[np.float64]:
     """The EMD of every client that holds a sample; an empty one has none."""
     emds = np.asarray(skew.emd_per_client, np.float64)
     return emds[~np.isnan(emds)]
+
+
+def _called(clients: int, names: Sequence[str] | None) -> list[Any]:
+    """What the axis calls each client: its name, told apart from others that look the same, or its number."""
+    if names is None:
+        return list(range(clients))
+    called = [shown_name(names, k) for k in range(clients)]
+    seen = Counter(called)
+    return [name if seen[name] == 1 else f"{name} ({k})" for k, name in enumerate(called)]
+
+
+def _room(called: Sequence[Any]) -> int:
+    """Pixels that a label on the axis of clients takes: names stand on their side."""
+    return 46 if called and isinstance(called[0], int) else 14
+
+
+def _client_axis(ticks: Sequence[Any], names: Sequence[str] | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {"values": list(ticks), "ticks": False}
+    if names is None:
+        return shown | {"labelAngle": 0, "format": ","}
+    long = max(map(len, map(str, ticks)), default=0) * len(ticks) > 70
+    return shown | {"labelAngle": -40 if long else 0, "labelLimit": 110}
 
 
 def shown_clients(clients: int, classes: int) -> npt.NDArray[np.int64]:

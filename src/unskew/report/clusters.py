@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 
 from unskew.data.dataset import Array
+from unskew.data.federation import shown_name
 from unskew.report.theme import MUTED, ON_LIGHT, PALETTE, RULE, WIDTH
 
 STEP = 11.0  # pixels between neighbours
@@ -28,7 +29,13 @@ class Cluster:
 
 
 def cluster_picture(
-    clusters: Sequence[Cluster], counts: Array, labels: Sequence[str], title: str, subtitle: str = ""
+    clusters: Sequence[Cluster],
+    counts: Array,
+    labels: Sequence[str],
+    title: str,
+    subtitle: str = "",
+    *,
+    names: Sequence[str] | None = None,
 ) -> Any:
     """Stars of clusters, the largest first; a node's colour is the class of more than half of its samples."""
     order = sorted(clusters, key=lambda c: (c.head is None, -len(c.members)))
@@ -43,11 +50,11 @@ def cluster_picture(
         middle = (x + radius, y + radius)
         placed = _around(len(cluster.members), middle, cluster.head is not None)
         for member, (px, py) in zip(cluster.members, placed, strict=True):
-            nodes.append(_node(member, px, py, counts, labels, "member"))
+            nodes.append(_node(member, px, py, counts, labels, "member", names))
             if cluster.head is not None:
                 links.append({"x": middle[0], "y": middle[1], "x2": px, "y2": py})
         if cluster.head is not None:
-            nodes.append(_node(cluster.head, *middle, counts, labels, "head"))
+            nodes.append(_node(cluster.head, *middle, counts, labels, "head", names))
             said = f"{cluster.samples} sample{'s' * (cluster.samples != 1)} to {len(cluster.members)}"
         else:
             said = "no sharing"
@@ -81,7 +88,7 @@ def _drawn(
         x=across,
         y=down,
         color=legend,
-        tooltip=[alt.Tooltip("client:Q"), alt.Tooltip("holds:N"), alt.Tooltip("samples:Q")],
+        tooltip=[alt.Tooltip("client:N"), alt.Tooltip("holds:N"), alt.Tooltip("samples:Q")],
     )
     layers = [
         alt.Chart(alt.InlineData(values=links))
@@ -93,7 +100,7 @@ def _drawn(
         ),
         alt.Chart(alt.InlineData(values=[node for node in nodes if node["role"] == "head"]))
         .mark_text(fontSize=8, color="white", fontWeight="bold")
-        .encode(x=across, y=down, text="client:Q"),
+        .encode(x=across, y=down, text="client:N"),
         alt.Chart(alt.InlineData(values=notes))
         .mark_text(fontSize=10, color=MUTED)
         .encode(x=across, y=down, text="text:N"),
@@ -108,13 +115,21 @@ def _around(members: int, middle: tuple[float, float], centred: bool) -> Array:
     return np.stack([middle[0] + far * np.cos(turn), middle[1] + far * np.sin(turn)], axis=1)
 
 
-def _node(client: int, x: float, y: float, counts: Array, labels: Sequence[str], role: str) -> dict[str, Any]:
+def _node(
+    client: int,
+    x: float,
+    y: float,
+    counts: Array,
+    labels: Sequence[str],
+    role: str,
+    names: Sequence[str] | None,
+) -> dict[str, Any]:
     row = counts[client]
     total = int(row.sum())
     most = int(row.argmax())
     holds = NOTHING if not total else labels[most] if row[most] > total / 2 else MIXED
     return {
-        "client": int(client),
+        "client": shown_name(names, int(client)),
         "x": float(x),
         "y": float(y),
         "holds": holds,

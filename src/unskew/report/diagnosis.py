@@ -63,6 +63,16 @@ class Diagnosis:
     record: Mapping[str, Any]
     names: tuple[str, ...] | None = None
 
+    def _per_client(self) -> list[dict[str, Any]]:
+        """Every client by its name."""
+        measured = zip(
+            self.names or (), self.skew.sizes.tolist(), self.skew.emd_per_client.tolist(), strict=True
+        )
+        return [
+            {"client": name, "samples": int(size), "emd": None if np.isnan(emd) else round(emd, 6)}
+            for name, size, emd in measured
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values, for ``--json``."""
         sizes = self.skew.sizes
@@ -74,6 +84,7 @@ class Diagnosis:
             "emd_per_client": [
                 None if np.isnan(emd) else round(emd, 6) for emd in self.skew.emd_per_client.tolist()
             ],
+            **({} if self.names is None else {"per_client": self._per_client()}),
             "kld": self.skew.kld,
             "jsd": self.skew.jsd,
             "entropy": self.skew.entropy,

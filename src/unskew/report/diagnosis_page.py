@@ -18,7 +18,12 @@ def save_diagnosis(diagnosis: Diagnosis, path: str | Path) -> None:
 def blocks(diagnosis: Diagnosis) -> list[Block]:
     """What the report holds, in order."""
     picture = partition_picture(
-        diagnosis.counts, diagnosis.skew, diagnosis.labels, diagnosis.about, scarce=diagnosis.scarce
+        diagnosis.counts,
+        diagnosis.skew,
+        diagnosis.labels,
+        diagnosis.about,
+        scarce=diagnosis.scarce,
+        names=diagnosis.names,
     )
     found = [
         [f.measure, f.value, f.span, f.chance, f"{f.meaning} ({f.evidence})" if f.evidence else f.meaning]

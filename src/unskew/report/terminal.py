@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from unskew.data.federation import shown_name
 from unskew.report.diagnosis import Diagnosis, Finding
 
 _FITS = {"try": "[bold green]try[/]", "perhaps": "[yellow]perhaps[/]", "no": "[dim]no[/]"}
@@ -77,12 +78,20 @@ def counts_table(diagnosis: Diagnosis) -> Padding | None:
     if clients > 40 or classes > 12:
         return None
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("client", justify="right", style="dim")
+    named = diagnosis.names is not None
+    table.add_column(
+        "client", justify="left" if named else "right", style="" if named else "dim", max_width=32
+    )
     for label in diagnosis.labels:
         table.add_column(escape(label), justify="right", no_wrap=True, max_width=10)
     table.add_column("samples", justify="right", style="bold")
     table.add_column("EMD", justify="right")
     for client, row in enumerate(diagnosis.counts.tolist()):
         cells = [f"{n:,}" if n else "[dim]·[/]" for n in row]
-        table.add_row(str(client), *cells, f"{sum(row):,}", f"{diagnosis.skew.emd_per_client[client]:.2f}")
+        table.add_row(
+            escape(shown_name(diagnosis.names, client)),
+            *cells,
+            f"{sum(row):,}",
+            f"{diagnosis.skew.emd_per_client[client]:.2f}",
+        )
     return Padding(table, (1, 0, 0, 0))

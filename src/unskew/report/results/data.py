@@ -39,7 +39,7 @@ def data_section(problem: Problem) -> Iterator[Block]:
         classes = part.counts.shape[1]
         names = known if len(known) == classes else [str(at) for at in range(classes)]
         about = problem.name + (f" · seed {record.spec.seed}" if len(measured) > 1 else "")
-        picture = partition_picture(part.counts, counted, names, about)
+        picture = partition_picture(part.counts, counted, names, about, names=part.names)
         yield Figure(
             themed(picture),
             alt=f"Who holds what: {problem.name}, EMD {counted.emd:.2f}, sparsity {counted.sparsity:.2f}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from unskew.client_names import with_numbers
 from unskew.errors import InputError
 from unskew.notices import warn
 from unskew.report.page import Block, Paragraph, Table
@@ -60,9 +61,10 @@ def _exposure(record: Record) -> str:
     from unskew.privacy.exposure import exchanges, exposure
 
     clients = int(record.data.get("clients") or 0)
-    if not clients or not any(True for line in record.lines for _ in exchanges(line, clients)):
+    lines = [with_numbers(line, record.data.get("names")) for line in record.lines]
+    if not clients or not any(True for line in lines for _ in exchanges(line, clients)):
         return words.DASH
-    return f"{exposure(record.lines, clients)[-1]:.0%}"
+    return f"{exposure(lines, clients)[-1]:.0%}"
 
 
 def _correlation(record: Record) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from unskew.client_names import with_numbers
 from unskew.data.dataset import Array
 from unskew.report.clusters import Cluster, cluster_picture
 from unskew.report.page import Block, Figure, Paragraph, Table
@@ -75,6 +76,8 @@ def picture(
     record: Record, line: dict[str, Any], counts: Array, names: Sequence[str] | None = None
 ) -> Any | None:
     """The clusters of a run's first line; None where clients shared with nobody directly."""
+    called = record.data.get("names")
+    line = with_numbers(line, called)
     direct = [e for e in line["shared"] if isinstance(e["from"], int) and "server" not in e["to"]]
     if not direct:
         return None
@@ -92,6 +95,7 @@ def picture(
         labels,
         f"{record.called}: {report.get('clusters')} heads share with {report.get('members')} clients",
         f"{told} · {report.get('delay_s', 0):.3g} s on the air · below a cluster: samples sent to each of its members",
+        names=called,
     )
 
 
