@@ -247,4 +247,4 @@ def test_a_dataset_given_in_python_is_split_by_its_column() -> None:
     data = from_arrays(x, y, columns={"site": np.repeat(["a", "b"], 20)})
     ended = run(dataset=data, by="site", rounds=1, progress=False)
     assert ended.job is not None
-    assert ended.job.federation.names == ("a", "b")
+    assert ended.job.roster.names == ("a", "b")

@@ -172,9 +172,8 @@ def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Id
     moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
     if work <= 0 or not all(bool(torch.isfinite(v).all()) for v in moved.values()):
         raise InputError(
-            f"the update of client {subject.setup.job.roster.name_of(client)} after round {state.round} is not finite: the run has "
-            "diverged, and there "
-            "is nothing to invert"
+            f"the update of client {subject.setup.job.roster.name_of(client)} after round {state.round} is not "
+            "finite: the run has diverged, and there is nothing to invert"
         )
     return state.params, {k: -v / work for k, v in moved.items()}, held
 

@@ -129,7 +129,7 @@ def _node(
     most = int(row.argmax())
     holds = NOTHING if not total else labels[most] if row[most] > total / 2 else MIXED
     return {
-        "client": shown_name(names, int(client)),
+        "client": int(client) if names is None else shown_name(names, int(client)),
         "x": float(x),
         "y": float(y),
         "holds": holds,
