@@ -62,6 +62,23 @@ def test_one_seed_proves_nothing_and_says_so(write_run: WriteRun, tmp_path: Path
     assert "run more seeds to know" in said.lead
 
 
+@pytest.mark.parametrize(
+    ("fedavg", "full", "title"),
+    [
+        ([0.5, 0.6], [0.6, 0.7], "full is ahead of fedavg by 10.0 points"),
+        ([0.6, 0.7], [0.5, 0.6], "fedavg is ahead of full by 10.0 points"),
+        ([0.5, 0.6], [0.5, 0.6], "fedavg and full are equal"),
+    ],
+)
+def test_the_same_difference_for_every_seed_is_a_lead_and_no_win(
+    write_run: WriteRun, tmp_path: Path, fedavg: list[float], full: list[float], title: str
+) -> None:
+    """Two seeds with the same difference have no p: nothing was tested, so nothing "beats"."""
+    said = say(write_run, tmp_path, fedavg=fedavg, full=full)
+    assert said.title == title
+    assert "beats" not in said.title + said.lead
+
+
 def test_a_baseline_that_nothing_beats_is_the_headline(write_run: WriteRun, tmp_path: Path) -> None:
     """The next best is named, with how far it is behind."""
     said = say(write_run, tmp_path, fedavg=[0.6, 0.7], full=[0.5, 0.58])

@@ -207,12 +207,13 @@ def _first_is_the_baseline(running: Sequence[Row], so_far: str, above: str, *, k
         title = f"{label} has the highest accuracy{so_far}"
     elif ahead:
         title = f"{label} has the highest mean, but {ahead[0].group.label} beats it on the seeds they share"
-    elif max(shared) > 1:
+    elif any(row.difference and row.difference.p is not None for row in running[1:]):
         title = f"Nothing beats {label}{so_far}"
-    else:
-        title = f"{label} is ahead of {other.group.label} by {points(abs(gap))}{so_far} on one seed"
+    else:  # nothing could be tested
+        once = " on one seed" if max(shared) == 1 else ""
+        title = f"{label} is ahead of {other.group.label} by {points(abs(gap))}{so_far}{once}"
         if abs(gap) < 1e-12:
-            title = f"{label} and {other.group.label} are equal{so_far} on one seed"
+            title = f"{label} and {other.group.label} are equal{so_far}{once}"
     return Headline(
         title,
         f"Final global test accuracy {percent(first.final)} {_over(first)}; next comes "
@@ -246,7 +247,7 @@ def _sure(row: Row) -> str:
     if apart.half is None:
         return ", seen with one common seed only: run more seeds to know whether it is more than chance"
     if apart.p is None:
-        return " for every seed"
+        return " for every seed, so there is nothing to test"
     low, high = apart.mean - apart.half, apart.mean + apart.half
     seeds = f"{len(apart.seeds)} paired seeds"
     chance = "more than chance explains" if beyond_chance(row) else "this may be chance"
