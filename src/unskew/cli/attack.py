@@ -109,8 +109,12 @@ def attack(
             progress=not as_json,
         )
         record, page = made.record, made.page
+    from unskew.privacy.verdict import verdict
+
     if as_json:
-        typer.echo(json.dumps(record | {"page": str(page) if page else None}))
+        typer.echo(
+            json.dumps(record | {"verdict": str(verdict(record)), "page": str(page) if page else None})
+        )
         return
     _show(record, run / FOLDER, page)
 
@@ -148,8 +152,10 @@ def _show(record: dict[str, Any], folder: Path, page: Path | None) -> None:
     from rich.table import Table
 
     from unskew.privacy.findings import findings
+    from unskew.privacy.verdict import verdict
 
     console = Console()
+    console.print(f"[bold]{escape(verdict(record).title)}[/]\n", highlight=False)
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("declared", escape("; ".join(record["discloses"]) or "nothing beyond model updates"))
     last = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,12 +20,13 @@ HEIGHT, WIDE = 230, 330
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a chart; ``spread`` is how far values reach to either side."""
+    """A line of a chart; ``spread`` is how far values reach to either side, ``colour`` that of its method."""
 
     label: str
     x: Sequence[float]
     y: Sequence[float]
     spread: Sequence[float] = ()
+    colour: str = ""
 
 
 def exposure_chart(lines: Sequence[Series], title: str = "Feature exposure", **size: int) -> Picture:
@@ -67,7 +69,11 @@ def context_chart(lines: Sequence[Series], title: str = "Context detection", **s
             format="~s",
         )
     )
-    y = alt.Y("y:Q").scale(domain=[0.4, 1]).axis(title="accuracy", format="%", tickCount=6, domain=False)
+    lowest = min(
+        (a - b for s in lines for a, b in zip(s.y, s.spread or [0.0] * len(s.y), strict=True)), default=0.4
+    )
+    least = min(0.4, max(0.0, math.floor(10 * lowest) / 10))
+    y = alt.Y("y:Q").scale(domain=[least, 1]).axis(title="accuracy", format="%", tickCount=6, domain=False)
     return _lines(lines, title, x, y, (0.5, "chance"), **size)
 
 
@@ -93,22 +99,22 @@ def _lines(
         for a, b, d in zip(s.x, s.y, s.spread or [0.0] * len(s.x), strict=True)
     ]
     labels = [s.label for s in lines]
+    colours = [s.colour or LINES[at % len(LINES)] for at, s in enumerate(lines)]
+    dashes = [DASHES[colours[:at].count(own) % len(DASHES)] for at, own in enumerate(colours)]
     colour = (
         alt.Color("label:N")
-        .scale(domain=labels, range=[LINES[at % len(LINES)] for at in range(len(labels))])
+        .scale(domain=labels, range=colours)
         .legend(
             title=None,
             orient="bottom",
             columns=1 if max(map(len, labels), default=0) > 22 else 2,
             labelLimit=330,
+            symbolType="stroke",
+            symbolStrokeWidth=3,
             symbolOpacity=1,
         )
     )
-    dash = (
-        alt.StrokeDash("label:N")
-        .scale(domain=labels, range=[DASHES[at // len(LINES) % len(DASHES)] for at in range(len(labels))])
-        .legend(None)
-    )
+    dash = alt.StrokeDash("label:N").scale(domain=labels, range=dashes).legend(None)
     base = alt.Chart(alt.InlineData(values=values)).encode(x=x, color=colour)
     layers = []
     if any(s.spread for s in lines):
@@ -127,21 +133,22 @@ def _lines(
 
 
 def grid(rows: Sequence[tuple[str, np.ndarray[Any, Any]]], side: int = 72) -> bytes:
-    """Rows of samples with a name before each, as a PNG; bytes from 0 to 255, [n, channels, height, width]."""
+    """Rows of samples with a name above each, as a PNG; bytes from 0 to 255, [n, channels, height, width]."""
     from PIL import Image, ImageDraw, ImageFont
 
-    font = ImageFont.load_default(15)
+    font = ImageFont.load_default(17)
     columns = max(len(images) for _, images in rows)
-    gap = 4
-    words = max(int(font.getlength(name)) for name, _ in rows) + 14
-    sheet = Image.new("RGB", (words + columns * (side + gap), len(rows) * (side + gap)), "white")
+    side = min(side, max(40, 760 // columns))
+    gap, words = 4, 30
+    wide = max(columns * (side + gap), *(int(font.getlength(name)) for name, _ in rows))
+    sheet = Image.new("RGB", (wide, len(rows) * (words + side + gap)), "white")
     pen = ImageDraw.Draw(sheet)
     for r, (name, images) in enumerate(rows):
-        top = r * (side + gap)
-        pen.text((0, top + side // 2), name, fill=INK, font=font, anchor="lm")
+        top = r * (words + side + gap)
+        pen.text((0, top + words // 2), name, fill=INK, font=font, anchor="lm")
         for c, image in enumerate(images):
             shown = Image.fromarray(_rgb(image)).resize((side, side), Image.Resampling.NEAREST)
-            sheet.paste(shown, (words + c * (side + gap), top))
+            sheet.paste(shown, (c * (side + gap), top + words))
     buffer = io.BytesIO()
     sheet.save(buffer, "PNG")
     return buffer.getvalue()

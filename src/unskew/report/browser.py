@@ -48,7 +48,7 @@ const narrowed = (part, room, margin, plot) => {
     else if (key === "hconcat") made.vconcat = narrowed(value, room, margin, width);
     else if (key === "bounds") continue;
     else if (key === "width" && typeof value === "number") made.width = Math.min(value, inner);
-    else if (key === "value" && shrinks && value === width) made.value = inner;
+    else if (key === "value" && shrinks && Math.abs(value - width) < 5) made.value = inner + value - width;
     else if (key === "labels" && value === false) continue;
     else if (key === "columns" && typeof value === "number") made.columns = room > 600 ? 2 : 1;
     else if (key === "labelLimit") made.labelLimit = Math.min(value, room > 600 ? 170 : 105);
