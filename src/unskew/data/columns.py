@@ -8,7 +8,7 @@ later, read back from the model's file, those that are to be predicted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -103,7 +103,7 @@ class Columns:
         read = {c: numbers_of(frame[c], place) for c in self.numbers}
         said = {c: words_of(frame[c]) for c in self.words}
         gaps = {c: np.isnan(v) for c, v in read.items()} | {
-            c: np.array([v is None for v in values], bool) for c, values in said.items()
+            c: missing_words(values) for c, values in said.items()
         }
         whole = np.ones(len(frame), bool)
         for column, gap in gaps.items():
@@ -137,9 +137,10 @@ class Columns:
                 f"{place.where} has no column {column!r}, and this model scales every client's rows by its own "
                 "means (fit=client); add the column"
             )
-        owner = np.array([client_word(v) for v in frame[column].tolist()], object)
-        strange = [k for k, name in enumerate(owner) if name not in self.sites]
-        if self.sites and strange:
+        owner = each_value(frame[column], client_word)
+        unknown_to = {name for name in set(owner.tolist()) if name not in self.sites}
+        strange = np.flatnonzero([name in unknown_to for name in owner]) if unknown_to else np.zeros(0, int)
+        if self.sites and len(strange):
             raise InputError(
                 f"the client {owner[strange[0]]!r} in {place.row(strange[0])} of {place.where} took no part in "
                 f"training, so its own means are not known (fit=client); write one of "
@@ -148,10 +149,12 @@ class Columns:
         return {str(name): np.asarray(owner == name) for name in dict.fromkeys(owner)}
 
     def _one_hot(self, column: str, values: Array) -> Array:
+        import pandas
         from sklearn.preprocessing import OneHotEncoder
 
         known = np.array(self.categories[column], object)
-        strange = sorted({str(v) for v in values if v is not None} - set(self.categories[column]))
+        codes, different = pandas.factorize(values)
+        strange = sorted({str(v) for v in different} - set(self.categories[column]))
         if strange:
             some = ", ".join(map(repr, strange[:3])) + (
                 f" and {len(strange) - 3} more" if len(strange) > 3 else ""
@@ -162,8 +165,12 @@ class Columns:
             )
         encoder = OneHotEncoder(categories=[known], handle_unknown="ignore", sparse_output=False)
         encoder.fit(known[:1, None])
-        spelt = np.array(["" if v is None else v for v in values], object)  # missing is no category
-        return np.asarray(encoder.transform(spelt[:, None]), np.float64)
+        rows = np.zeros(
+            (len(different) + 1, len(known))
+        )  # the last row is that of what is missing: no category
+        if len(different):
+            rows[:-1] = encoder.transform(np.asarray(different, object)[:, None])
+        return np.asarray(rows[codes])
 
     def _narrow(self, x: Array, place: Place) -> Array:
         with np.errstate(over="ignore"):
@@ -358,7 +365,7 @@ def fitted(columns: Columns, frame: DataFrame, train: Array, fit: Fit, place: Pl
             raise InputError(
                 "fit=client fits to each client's own rows, so it must know whose they are; write client= and a column"
             )
-        owner = np.array([client_word(v) for v in frame[columns.clients[0]].tolist()], object)[train]
+        owner = each_value(frame[columns.clients[0]], client_word)[train]
         for name in dict.fromkeys(owner):
             mine = np.asarray(owner == name)
             own = {c: v[mine] for c, v in read.items()}
@@ -400,16 +407,17 @@ def _fills(columns: Columns, read: Mapping[str, Array], said: Mapping[str, Array
         if not np.isnan(values).all():
             fills[column] = float(SimpleImputer(strategy=columns.impute).fit(values[:, None]).statistics_[0])
     for column, values in said.items():
-        if any(v is not None for v in values):
+        if not missing_words(values).all():
             imputer = SimpleImputer(strategy="most_frequent", missing_values=None).fit(values[:, None])
             fills[column] = str(imputer.statistics_[0])
     return fills
 
 
 def _categories(column: str, values: Array, place: Place) -> tuple[str, ...]:
+    import pandas
     from sklearn.preprocessing import OneHotEncoder
 
-    known = values[np.array([v is not None for v in values], bool)]
+    known = np.asarray(pandas.unique(values[~missing_words(values)]), object)
     if not len(known):
         raise InputError(
             f"column {column!r} of {place.where} is empty in every training row; write drop={column}"
@@ -447,7 +455,8 @@ def _kind(
         if len(np.unique(whole)) == len(whole) >= FEWEST_NUMBERS:
             return "numbers", "whole numbers that all differ, like an identifier"
         return "numbers", "named like an identifier" if identifier_name(column) else ""
-    said = [v for v in words_of(there) if v is not None]
+    words = words_of(there)
+    said = words[~missing_words(words)].tolist()
     different = len(set(said))
     if asked:
         return "words", ""
@@ -476,17 +485,24 @@ def is_numeric(values: Series, impute: Impute | None, place: Place) -> bool:
     if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
         return True
     parsed = pandas.to_numeric(values, errors="coerce")
-    stray = np.asarray(parsed.isna() & values.notna())
+    stray = np.array(parsed.isna() & values.notna())
+    if not parsed.notna().any():
+        return False
     if impute is not None:  # a mark for what is missing is missing, where there is a rule for that
-        stray = stray & np.array([str(v).strip().lower() not in _MARKS for v in values], bool)
+        stray[stray] = [not is_mark(v) for v in values[stray].tolist()]
     if parsed.notna().sum() > len(values) / 2 and stray.any():
         word = values[stray].iloc[0]
         raise InputError(
             f"column {values.name!r} of {place.where} holds numbers except for {int(stray.sum())} of {len(values)} "
             f"rows, first {word!r} in {place.first(stray)}; correct them, or write drop={values.name}"
-            + (" or a rule such as impute=median" if str(word).strip().lower() in _MARKS else "")
+            + (" or a rule such as impute=median" if is_mark(word) else "")
         )
-    return bool(parsed.notna().any() and not stray.any())
+    return not stray.any()
+
+
+def is_mark(value: Any) -> bool:
+    """Whether a word stands for a value that is not there."""
+    return str(value).strip().lower() in _MARKS
 
 
 def parsed_numbers(values: Series) -> Array:
@@ -499,9 +515,9 @@ def parsed_numbers(values: Series) -> Array:
 def numbers_of(values: Series, place: Place) -> Array:
     """A column of numbers, missing ones NaN; words and infinities are refused."""
     found = parsed_numbers(values)
-    words = np.isnan(found) & np.asarray(values.notna())
+    words = np.array(np.isnan(found) & np.asarray(values.notna()))
     if words.any():
-        words = words & np.array([str(v).strip().lower() not in _MARKS for v in values], bool)
+        words[words] = [not is_mark(v) for v in values[words].tolist()]
     if words.any():
         word = values[words].iloc[0]
         raise InputError(
@@ -517,9 +533,25 @@ def numbers_of(values: Series, place: Place) -> Array:
 
 def words_of(values: Series) -> Array:
     """A column of words, missing ones None."""
-    gone = np.asarray(values.isna())
-    plain = [None if missing else client_word(v) for v, missing in zip(values.tolist(), gone, strict=True)]
-    return np.array([None if v is not None and v.strip() in ("", "?") else v for v in plain], object)
+    spelt = each_value(values, client_word)
+    return each_value(spelt, lambda v: None if v.strip() in ("", "?") else v)
+
+
+def each_value(values: Any, change: Callable[[Any], Any]) -> Array:
+    """A column with every different value changed once: a million rows hold few different words. Missing stays None."""
+    import pandas
+
+    codes, different = pandas.factorize(values)
+    changed = np.empty(len(different) + 1, object)
+    changed[:-1] = [change(v) for v in different.tolist()]  # the last place, None, is that of the code -1
+    return np.asarray(changed[codes])
+
+
+def missing_words(words: Array) -> Array:
+    """Which of these words are missing."""
+    import pandas
+
+    return np.asarray(pandas.isna(words))
 
 
 def client_word(value: Any) -> str:

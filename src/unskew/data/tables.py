@@ -17,6 +17,7 @@ from unskew.data.columns import (
     Place,
     chosen,
     fitted,
+    missing_words,
     no_column,
     parsed_numbers,
     words_of,
@@ -282,7 +283,7 @@ def _gaps(values: Series, columns: Columns) -> Array:
     """Which rows lack a value of this column."""
     if values.name in columns.numbers:
         return np.isnan(parsed_numbers(values))
-    return np.array([v is None for v in words_of(values)], bool)
+    return missing_words(words_of(values))
 
 
 def _splitting(frame: DataFrame, columns: Columns) -> list[str]:
