@@ -185,6 +185,10 @@ def test_rounds_that_are_played_stay(tmp_path: Path) -> None:
 OTHER: dict[str, Any] = {
     "label": "species",
     "client": "site",
+    "features": ("age",),
+    "drop_columns": ("age",),
+    "impute": "median",
+    "fit": "client",
     "clients": 13,
     "fraction": 0.3,
     "samples_per_client": 4,

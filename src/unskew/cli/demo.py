@@ -25,7 +25,12 @@ def demo(
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="FOLDER", help="Where runs and reports go.")
     ] = Path("runs/demo"),
-    processes: Annotated[int, typer.Option("--processes", "-j", help="Runs at a time.")] = 2,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            "--processes", "-j", help="Runs at a time; default: 2, at most one a core.", show_default=False
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> int:
     """Diagnose, train and compare on data that comes with unskew; ends with a table and a report."""
@@ -34,18 +39,20 @@ def demo(
     from unskew.report.results.comparison import compare
     from unskew.report.results.write import save
     from unskew.report.terminal import show
+    from unskew.sweep import allowed
 
     scene.check(out)
+    at_a_time = allowed(processes)
     console = Console(quiet=as_json)
     found = scene.diagnosis()
     show(found, console)
     runs = len(scene.METHODS) * len(scene.SEEDS)
     console.print(
         f"\n[bold]Training[/] {len(scene.METHODS)} methods over {len(scene.SEEDS)} seeds: {runs} runs of "
-        f"{scene.SETTINGS['rounds']} rounds, {processes} at a time\n"
+        f"{scene.SETTINGS['rounds']} rounds, {at_a_time} at a time\n"
     )
     with Bars(not as_json) as bars:
-        failed = scene.train(out, scene.METHODS, scene.SEEDS, scene.SETTINGS, processes, bars)
+        failed = scene.train(out, scene.METHODS, scene.SEEDS, scene.SETTINGS, at_a_time, bars)
     compared = compare(out)
     reports = {"diagnosis": out / "diagnosis.html", "report": out / "report.html"}
     save_diagnosis(found, reports["diagnosis"])
