@@ -68,11 +68,12 @@ def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]
         "per_class_accuracy": [float(r / n) if n else None for r, n in zip(hits.mean(0), count, strict=True)],
         "own_models": spread(hits.sum(1) / count.sum()) | {"of": everyone},
     }
-    if clients:
-        found["mean_client_accuracy"] = float(table["own"].numpy()[who].mean())
-        found["worst_client_accuracy"] = float(table["own"].numpy()[who].min())
+    at_home = table["own"].numpy()[who]
+    if clients and not np.isnan(at_home).all():
+        found["mean_client_accuracy"] = float(np.nanmean(at_home))
+        found["worst_client_accuracy"] = float(np.nanmin(at_home))
         if job.roster.names is not None:
-            found["worst_client"] = job.roster.name_of(int(who[table["own"].numpy()[who].argmin()]))
+            found["worst_client"] = job.roster.name_of(int(who[np.nanargmin(at_home)]))
     return found
 
 
@@ -83,7 +84,10 @@ def _one(job: Job, state: State, client: int, own: bool) -> tuple[torch.Tensor, 
     sums = job.engine.evaluate(job, model)
     at_home = 0.0
     if own:
-        at_home = float(job.engine.evaluate(job, model, np.array([client]), OWN).means()["accuracy"][0])
+        found = job.engine.evaluate(job, model, np.array([client]), OWN)
+        at_home = (
+            float(found.means()["accuracy"][0]) if found.count[0] else np.nan
+        )  # it brought no data to be judged on
     right = torch.from_numpy(sums.right.astype(np.int32))
     return right, float(sums.loss.sum() / sums.count.sum()), at_home
 
@@ -119,7 +123,7 @@ def client_by_client(job: Job, state: State) -> dict[str, Any]:
     told = spread(accuracies) | {"of": job.roster.clients}
     if len(who) <= LISTED:
         named = zip(map(job.roster.name_of, who.tolist()), accuracies.tolist(), strict=True)
-        told["each"] = [{"client": name, "accuracy": round(value, 6)} for name, value in named]
+        told["each"] = [{"client": name, "accuracy": value} for name, value in named]
     return told
 
 

@@ -58,7 +58,8 @@ def test_a_federation_below_its_clients_is_said_first(write_run: WriteRun, tmp_p
     stays(write_run, [0.5, 0.9])
     said = compare(tmp_path).headline
     assert (
-        said.title == "Joining does not pay here: a client on its own reaches 70.0% on average, fedavg 60.0%"
+        said.title
+        == "Joining has not paid on one seed: a client on its own reaches 70.0% on average, fedavg 60.0%"
     )
     assert "1 of 2 do better with fedavg" in said.lead
 
@@ -111,3 +112,26 @@ def test_runs_of_earlier_versions_are_not_accused(write_run: WriteRun, tmp_path:
     """Where the most frequent class is not known, nothing is said of it."""
     write_run("fedavg", [0.05], method="fedavg")
     assert compare(tmp_path).headline.title == "fedavg reaches 5.0% global test accuracy"
+
+
+def test_a_client_that_only_draws_level_does_not_gain(write_run: WriteRun, tmp_path: Path) -> None:
+    """South has fedavg's accuracy already."""
+    write_run("fedavg", [0.2, 0.6], method="fedavg")
+    stays(write_run, [0.5, 0.6])
+    assert "1 of 2 do better with fedavg" in compare(tmp_path).headline.lead
+
+
+def test_clients_on_their_own_have_not_diverged_where_one_answer_is_not_finite(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    """None of them answers, since none is asked to: what counts is that others trained on."""
+    lines = {
+        "rejected": ["north"],
+        "answered": 0,
+        "trained_only": 10,
+        "own_models": {"clients": 10, "of": 10},
+    }
+    write_run("local", [0.5, 0.6], method="local_only", lines=lines)
+    write_run("fedavg", [0.2, 0.7], method="fedavg", lines={"rejected": [1], "answered": 0})
+    found = {r["method"]: r["diverged"] for r in compare(tmp_path).as_dict()["runs"]}
+    assert found == {"local_only": False, "fedavg": True}

@@ -79,7 +79,9 @@ class Record:
             return False
         loss = number(self.final.get("global_test_loss", 0.0))  # a log without losses says nothing of them
         last = self.lines[-1]
-        refused = bool(last.get("rejected")) and not last.get("answered")
+        rejected = len(last.get("rejected") or ())
+        kept = max(0, int(last.get("trained_only") or 0) - rejected)  # of clients that were not to upload
+        refused = bool(rejected) and not last.get("answered") and not kept
         return loss is None or loss > DIVERGED or refused
 
     def total(self, name: str, last: int | None = None) -> float:

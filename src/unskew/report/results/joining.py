@@ -32,7 +32,7 @@ def joining_section(rows: Sequence[Row], looks: Mapping[str, Style]) -> Iterator
     yield Figure(
         themed(_strip(each_client(run), others, looks)),
         f"A dot is the model that one client trains for itself ({alone.group.label}, seed {run.spec.seed}), judged on "
-        "the global test set; the short bar is their mean, lines are the methods' means.",
+        "the global test set; the dark bar is their mean, lines are the methods' means.",
         alt=f"Accuracy of {len(each_client(run))} clients on their own, from {range_of(alone)[0]:.0%} to "
         f"{range_of(alone)[1]:.0%}",
     )

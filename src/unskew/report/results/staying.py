@@ -17,7 +17,7 @@ def lower_bound(rows: Sequence[Row]) -> Row | None:
 def range_of(row: Row) -> tuple[float, float]:
     """The accuracy of the worst and of the best client on its own, over all seeds."""
     found = [run.final.get("own_models") or {} for run in row.group.counted]
-    known = [(f["min"], f["max"]) for f in found if f.get("clients")]
+    known = [(f["min"], f["max"]) for f in found if {"min", "max"} <= f.keys()]
     if not known:
         return row.final.mean, row.final.mean
     return min(low for low, _ in known), max(high for _, high in known)
@@ -36,7 +36,7 @@ def gaining(alone: Row, joined: Row) -> tuple[int, int]:
     if len(names) == 1 and natural:
         gains = [[sum(of_client) / len(gains) for of_client in zip(*gains, strict=True)]]
     every = [gain for of_run in gains for gain in of_run]
-    return sum(gain > 0 for gain in every), len(every)
+    return sum(gain > 1e-9 for gain in every), len(every)
 
 
 def each_client(run: Record) -> list[dict[str, Any]]:

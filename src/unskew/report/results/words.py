@@ -119,10 +119,13 @@ def _of_problem(rows: Sequence[Row]) -> Headline:
     said, first = _of_methods(rows), contenders(rows)[0]
     alone = lower_bound(rows)
     if alone is not None and alone is not first and alone.final.mean >= first.final.mean:
+        seeds = " on one seed" if alone.final.n == 1 or first.final.n == 1 else ""
         joining = (
-            f"Joining does not pay here: a client on its own reaches {alone.final.mean:.1%} on average, "
+            f"Joining has not paid{seeds}: a client on its own reaches {alone.final.mean:.1%} on average"
         )
-        said = Headline(f"{joining}{first.group.label} {first.final.mean:.1%}", f"{said.title}. {said.lead}")
+        said = Headline(
+            f"{joining}, {first.group.label} {first.final.mean:.1%}", f"{said.title}. {said.lead}"
+        )
     if known := _guesses(first):
         said = Headline(f"{_who(first, rows)} {verdict(known)}", f"{said.title}. {said.lead}")
     else:
