@@ -21,7 +21,7 @@ from unskew.log import UNSEALED, read_folder
 from unskew.report.results.comparison import compare
 from unskew.run import Run, params_hash, resume, run
 from unskew.sealed import CHECKSUM, sealed, unsealed
-from unskew.sweep import _check, cells
+from unskew.sweep import planned
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
@@ -311,11 +311,9 @@ def test_an_attack_wants_a_whole_log(copied: Path, capsys: pytest.CaptureFixture
 
 def test_a_damaged_cell_of_a_sweep_is_not_done(tmp_path: Path) -> None:
     """A result that says "done" is not enough where its log is damaged."""
-    (cell,) = cells(SETTINGS | {"rounds": 2, "keep": ()}, {"seed": [0]}, tmp_path)
+    settings = SETTINGS | {"rounds": 2, "keep": ()}
+    (cell,) = planned(settings, {"seed": [0]}, tmp_path)
     run(cell.spec, out=cell.folder, progress=False)
-    _check(cell)
-    assert cell.status == "done"
+    assert planned(settings, {"seed": [0]}, tmp_path)[0].status == "done"
     change(cell.folder, 2)
-    cell.status = "waiting"
-    _check(cell)
-    assert cell.status == "waiting"
+    assert planned(settings, {"seed": [0]}, tmp_path)[0].status == "waiting"
