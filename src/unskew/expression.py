@@ -375,7 +375,8 @@ def refuse_absurd(made: object) -> None:
         options = typing.get_args(hints.get(f.name))
         held = [o for option in (hints.get(f.name), *options) for o in typing.get_args(option)]
         most = next((o for o in held if isinstance(o, AtMost)), None)
-        refuse_too_large(getattr(made, f.name), most, f"{f.name} of {typing.cast(Any, made).name}")
+        called = getattr(made, "name", type(made).__name__.lower())
+        refuse_too_large(getattr(made, f.name), most, f"{f.name} of {called}")
 
 
 def _shown(value: float) -> str:

@@ -27,7 +27,7 @@ def refuse_larger(needed: float, what: str, instead: str) -> None:
     """Refuse what takes more memory than there is; ``needed`` is in bytes and may be a low estimate."""
     if needed > (there := memory()):
         raise InputError(
-            f"{what} needs {in_words(needed)} of memory, and there are {in_words(there)}; {instead}"
+            f"{what} would take {in_words(needed)} of memory, and there are {in_words(there)}; {instead}"
         )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
-from unskew.expression import Call, argument, convert, path_and_options
+from unskew.expression import Call, argument, convert, number, path_and_options
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -298,7 +298,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise InputError(f"cannot read {path}: {problem}") from None
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as problem:
+    except (ValueError, RecursionError) as problem:  # also of numbers and brackets without end
         raise InputError(f"{path} is not valid TOML: {problem}") from None
     sweep = table.pop("sweep", {})
     if not isinstance(sweep, dict):
@@ -327,6 +327,10 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return {k: _plain(v) for k, v in table.items()}, sweep
 
 
+MOST_CELLS = 100_000
+"""Runs of one sweep."""
+
+
 def grid_values(name: str, value: Any, where: str) -> list[Any]:
     """The values of a swept setting: a list, or for whole numbers a range such as "0-4"."""
     if (
@@ -334,9 +338,11 @@ def grid_values(name: str, value: Any, where: str) -> list[Any]:
         and (match := re.fullmatch(r"(\d+)-(\d+)", value))
         and int in _options(HINTS[name])
     ):
-        first, last = int(match[1]), int(match[2])
+        first, last = (int(number(word, f"in {value!r}")) for word in match.groups())
         if last < first:
             raise InputError(f"{where}: the range {value!r} runs backwards; write {last}-{first}")
+        if last - first >= MOST_CELLS:
+            raise InputError(f"{where}: {value!r} are more than {MOST_CELLS:,} values; sweep fewer")
         return list(range(first, last + 1))
     if not isinstance(value, list) or not value:
         raise InputError(
@@ -354,9 +360,9 @@ def _plain(value: Any) -> Any:
 
 
 def _line(text: str, name: str | None) -> int:
-    for number, line in enumerate(text.splitlines(), 1):
+    for at, line in enumerate(text.splitlines(), 1):
         if name is not None and re.match(rf"\s*\[?\s*\"?{re.escape(name)}\"?\s*[\]=]", line):
-            return number
+            return at
     return 1
 
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import time
@@ -20,7 +21,7 @@ from unskew.log import read_folder, reason
 from unskew.notices import warn
 from unskew.progress import working
 from unskew.settings import AllSettings
-from unskew.spec import FREE, MOVED, Spec, grid_values, setting_flags
+from unskew.spec import FREE, MOST_CELLS, MOVED, Spec, grid_values, setting_flags
 from unskew.warm import stable
 
 
@@ -76,6 +77,10 @@ def cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> li
     values = [
         [(name, v) for v in grid_values(name, given, f"[sweep] {name}")] for name, given in grid.items()
     ]
+    if (count := math.prod(map(len, values))) > MOST_CELLS:
+        raise InputError(
+            f"these values make {count:,} runs, and a sweep has at most {MOST_CELLS:,}; sweep fewer"
+        )
     made: list[Cell] = []
     for combination in itertools.product(*values):
         chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in combination}

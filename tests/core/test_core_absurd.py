@@ -218,6 +218,8 @@ def test_the_list_of_models_counts_what_it_cannot_make(capsys: pytest.CaptureFix
         ["partition", "digits", "iid", "--clients", str(10**9), "--min-samples", "0"],
         ["partition", "digits", "shards(1e9)", "--clients", "5"],
         ["run", "--epochs", "1e9", "--dry-run"],
+        ["run", "--workers", "1000000", "--dry-run"],
+        ["attack", "nowhere", "--steps", str(10**12)],
         ["run", "--rounds", "9" * 5000, "--dry-run"],
         ["run", "--method", "dynamic(beta=1e300)", "--dry-run"],
     ],
@@ -318,7 +320,9 @@ def test_an_error_on_the_command_line_is_one_line(name: str, capsys: pytest.Capt
 
 def test_what_does_not_fit_is_refused_by_how_much_there_is() -> None:
     refuse_larger(memory(), "all of it", "take less")
-    with pytest.raises(InputError, match=r"^twice that needs .* of memory, and there are .*; take less$"):
+    with pytest.raises(
+        InputError, match=r"^twice that would take .* of memory, and there are .*; take less$"
+    ):
         refuse_larger(2 * memory(), "twice that", "take less")
 
 

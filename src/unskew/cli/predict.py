@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,7 +48,9 @@ def predict(
     from unskew.saved import load_run
 
     found = load_run(run)
-    whose: int | str | None = int(client) if client is not None and client.isdigit() else client
+    whose: int | str | None = (
+        int(client) if client is not None and re.fullmatch(r"\d{1,15}", client) else client
+    )
     if found.names is not None and client in found.names:
         whose = client  # a site may be called 7
     if not as_json and not found.done:

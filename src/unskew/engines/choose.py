@@ -53,6 +53,10 @@ def choose(spec: Spec, device: torch.device, work: float) -> Engine:
         raise InputError(f"precision {spec.precision} needs a GPU; write precision = fp32 on the cpu")
     if spec.compile:
         raise InputError("compile needs a GPU: on a CPU it does not pay")
+    if (spec.workers or 1) > (most := max(64, 4 * cores())):
+        raise InputError(
+            f"workers = {spec.workers:,} are as many processes, and there are {cores()} cores; write at most {most}"
+        )
     alone = work < WORTH_WORKERS and spec.engine == "auto" and spec.workers is None
     record = work / spec.rounds >= WORTH_RECORDING
     return FastCPU(1 if alone else spec.workers or cores(), spec.block, record)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.privacy.attackers import detector, made
 from unskew.privacy.correlation import in_pieces
 from unskew.privacy.subject import Subject
@@ -51,9 +52,9 @@ class Context:
     place: Literal["any", "corner"] = "any"
     colour: str = "red"
     examples: tuple[int, ...] = (10, 30, 100, 300, 1000, 3000, 10000)
-    repeats: int = 3
-    steps: int = 600
-    batch: int = 64
+    repeats: Annotated[int, AtMost(1000)] = 3
+    steps: Annotated[int, AtMost(1_000_000)] = 600
+    batch: Annotated[int, AtMost(65_536)] = 64
     lr: float = 0.001
     test: int = 1000
 

@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from unskew.data.federation import Federation
 from unskew.engines import Ground
 from unskew.engines.choose import choose
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.holdings import Holdings, Moment
 from unskew.net import Net
 from unskew.privacy.quality import judged, matched
@@ -43,11 +44,11 @@ class Inversion:
     """
 
     rule: Literal["cosine", "dlg"] = "cosine"
-    steps: int = 1000
+    steps: Annotated[int, AtMost(1_000_000)] = 1000
     lr: float = 0.1
     smooth: float = 0.01
-    images: int = 4
-    most: int = 16
+    images: Annotated[int, AtMost(10_000)] = 4
+    most: Annotated[int, AtMost(10_000)] = 16
 
     def __post_init__(self) -> None:
         for name in ("steps", "images", "most"):

@@ -23,6 +23,7 @@ from unskew import __version__
 from unskew.client_names import with_numbers
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
+from unskew.expression import refuse_absurd
 from unskew.log import reason
 from unskew.privacy.context import Context, identify
 from unskew.privacy.correlation import correlation
@@ -113,6 +114,9 @@ def attack(
     default); ``view`` what is attacked where it is not what the method shares, such as ``features(conv1)`` of a run
     of FedAvg. A method that shares no data, with no view named, is judged by its updates alone.
     """
+    for how in (reconstruction, context, inversion):
+        if how is not None:
+            refuse_absurd(how)
     for name in only:
         if name not in ATTACKS:
             raise unknown("attack", name, ATTACKS)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import Tensor
 
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.privacy.attackers import decoder, made
 from unskew.privacy.quality import judged, mse
 from unskew.privacy.subject import Subject
@@ -37,8 +38,8 @@ class Reconstruction:
     test: of the test set that it is judged on.
     """
 
-    epochs: int = 20
-    batch: int = 128
+    epochs: Annotated[int, AtMost(10_000)] = 20
+    batch: Annotated[int, AtMost(65_536)] = 128
     lr: float = 0.001
     optimizer: Literal["adam", "sgd"] = "adam"
     samples: int | None = None
