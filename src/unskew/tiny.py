@@ -102,10 +102,11 @@ def ready(
     *,
     model: Any = MODEL,
     engine: Engine | None = None,
+    sizes: Sequence[int] = SIZES,
     **settings: Any,
 ) -> Setup:
-    """A method made ready to play on a federation, in float64."""
-    held = federation or tiny()
+    """A method made ready to play on a federation, or on one that nobody else holds, in float64."""
+    held = federation or tiny(sizes)
     usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
     usual |= {"precision": "float64", "cohort": min(4, held.clients), "engine": "loop"}
     return prepare(Spec(**(usual | settings)), held, model, method, engine)
