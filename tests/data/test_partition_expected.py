@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from unskew.cli import main
 from unskew.data.partition import FAMILIES, expected_emd, partition, reach, solutions
+from unskew.errors import InputError
 
 EVEN = np.repeat(np.arange(10), 2000)
 POOLS = {
@@ -173,3 +175,24 @@ def test_the_nearest_setting_is_the_nearest_of_all() -> None:
     assert off <= min(abs(other - 0.9) for other in others) + 1e-9
     if off > 0.005:
         assert f"{off:.2g} off" in found.record["notes"][0]
+
+
+@pytest.mark.parametrize("name", sorted(set(FAMILIES) - {"mixed", "by", "quantity", "iid"}))
+def test_few_samples_are_solved_or_refused_with_their_range(name: str) -> None:
+    """Of 63 samples every family comes nearest in some setting that is noted, or says what it can have."""
+    few = np.repeat(np.arange(10), [11, 2, 5, 6, 6, 7, 4, 9, 6, 7])
+    for clients, emd in ((5, 0.9), (20, 0.4), (20, 1.5)):
+        try:
+            record = partition(few, name, clients, 1, emd=emd).record
+        except InputError as error:
+            refusal = str(error)
+            assert re.search(r"cannot reach EMD .* it is [\d.]+ to [\d.]+$|comes nearest with", refusal)
+        else:
+            noted = any("comes nearest" in note for note in record["notes"])
+            assert noted == (abs(record["emd"] - emd) > 0.005)
+
+
+def test_solutions_of_few_samples_are_listed() -> None:
+    """Cuts that are too fine for ten samples are left out, not fatal."""
+    found = dict(solutions(1.0, np.repeat([0, 1, 2], [4, 3, 3]), 5))
+    assert all(stated == pytest.approx(1.0, abs=0.011) for stated in found.values())

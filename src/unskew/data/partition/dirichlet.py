@@ -68,6 +68,8 @@ class Dirichlet(Family):
     @classmethod
     def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
         """Thesis section 3.3: by bisection."""
+        if emd == 0:
+            return [cls(**{**given, "alpha": ALPHA_ENDS[0]})]
         near = bisect_alpha(lambda alpha: _estimated_emd(alpha, classes, clients), emd)
         return [cls(**{**given, "alpha": near})]
 
@@ -79,7 +81,7 @@ class Dirichlet(Family):
 def _estimated_emd(alpha: float, classes: int, clients: int) -> float:
     """Of unlimited samples, from draws that are always the same: good to about 0.005."""
     clients = min(clients, 1000)  # the EMD has settled long before (thesis figure 3.1: at 15)
-    total, repeats = 0.0, max(1, _CELLS // (classes * clients))
+    total, repeats = 0.0, max(1, min(500, _CELLS // (classes * clients)))
     for i in range(repeats):
         rng = seeds.generator(0, "expected emd", i)
         weights = from_logs(log_gamma_draws(alpha, (classes, clients), rng))

@@ -78,10 +78,10 @@ class Shards(Family):
 
     def counts(self, task: Task) -> Array:
         shards = self.s * task.clients
-        if shards > (most := 10 * max(task.samples, task.clients)):
+        if self.s > (most := _most_shards(task)):
             raise InputError(
                 f"{self} cuts {task.samples:,} samples into {shards:,} shards, most of them empty; write at most "
-                f"s={most // task.clients}"
+                f"s={most}"
             )
         cuts = np.arange(shards + 1) * task.samples // shards
         classes = np.concatenate([[0], np.cumsum(task.sizes)])
@@ -120,7 +120,12 @@ class Shards(Family):
 
     @classmethod
     def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
-        return [cls(10 * len(task.present) - 1), cls(1)]
+        return [cls(min(10 * len(task.present) - 1, _most_shards(task))), cls(1)]
+
+
+def _most_shards(task: Task) -> int:
+    """Of a client: ten times as many as there are samples would leave nearly all empty."""
+    return 10 * max(task.samples, task.clients) // task.clients
 
 
 def _log_comb(n: int, k: int) -> float:

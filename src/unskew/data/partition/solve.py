@@ -16,7 +16,7 @@ from unskew.errors import InputError
 from unskew.expression import Call, parse_one
 
 CLOSE = 0.005  # an EMD that comes this near is taken as it is
-STEP = 0.05  # a family that goes in steps is refused where none comes nearer than this
+STEP = 0.095  # a family that goes in steps is refused where none comes nearer: half of those of ten classes
 MOST_LISTED = 1000  # classes: their settings are too many to read long before
 MOST_CELLS = 1_000_000  # clients x classes of a pool whose settings are simulated
 MOST_SAMPLES = 2_000_000  # and its samples
@@ -205,7 +205,10 @@ def _nearest_step(
 
     def at(i: int) -> float:
         if i not in known:
-            known[i] = float(measure(members[i]))
+            try:
+                known[i] = float(measure(members[i]))
+            except InputError:  # too fine a cut for so few samples
+                known[i] = -math.inf
         return known[i]
 
     low, high = 0, len(members) - 1
@@ -283,10 +286,10 @@ def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Fam
         )
     if miss > STEP and not smooth:
         raise InputError(
-            f"no {cls.name}({cls.knob}) has EMD {emd:g} on these labels: it goes in steps, and {best} comes nearest "
-            f"with {seen[best]:.4g}; write limit_labels or emd, which reach every value"
+            f"no {cls.name}({cls.knob}) has EMD {emd:g} on these labels: it goes in steps, and {_written(best)} "
+            f"comes nearest with {seen[best]:.4g}; write limit_labels or emd, which reach every value"
         )
-    task.note(f"EMD {emd:g} was asked for; {best} comes nearest, {miss:.2g} off")
+    task.note(f"EMD {emd:g} was asked for; {_written(best)} comes nearest, {miss:.2g} off")
     return best
 
 
@@ -294,9 +297,10 @@ def _turned(
     member: Family, emd: float, task: Task, measure: Callable[[Family], float]
 ) -> tuple[Family, float]:
     """The member, its knob turned until the measured EMD is the wanted one, and by how much it still is not."""
-    miss, ends = abs(measure(member) - emd), _oriented(member, task, measure)
+    miss = abs(measure(member) - emd)
     if miss <= CLOSE:
         return member, miss
+    ends = _oriented(member, task, measure)
     least, most = (math.log(end) for end in ends) if member.knob_is_log else ends
     for _ in range(30):
         middle = (least + most) / 2
@@ -324,7 +328,7 @@ def _looked_at(start: Family, task: Task, measure: Callable[[Family], float]) ->
     assert ends is not None
     low, high = (math.log(end) for end in ends) if start.knob_is_log else ends
     for i in range(GRID + 1):
-        place = low + (high - low) * i / GRID
+        place = high if i == GRID else low + (high - low) * i / GRID
         measure(_with_knob(start, math.exp(place) if start.knob_is_log else place))
 
 
@@ -336,8 +340,9 @@ def _polished(member: Family, task: Task, measure: Callable[[Family], float]) ->
     here = getattr(member, member.knob)
     here, step = math.log(here) if member.knob_is_log else here, (high - low) / GRID
     for i in range(-GRID // 2, GRID // 2 + 1):
-        place = min(high, max(low, here + step * 2 * i / GRID))
-        measure(_with_knob(member, math.exp(place) if member.knob_is_log else place))
+        place = here + step * 2 * i / GRID
+        if low < place < high:
+            measure(_with_knob(member, math.exp(place) if member.knob_is_log else place))
 
 
 def _with_knob(member: Family, value: float) -> Family:
