@@ -292,7 +292,9 @@ def resume(
             folder.read()  # again, now that nobody else writes it
             setup, state = prepared(on_its_device(place, spec, about.get("device")))
             if folder.damage:
-                notices.warn(f"in {path} {folder.damage}; it goes on after round {state.round}", stacklevel=2)
+                notices.warn(
+                    f"in {path}, {folder.damage}; it goes on after round {state.round}", stacklevel=2
+                )
             folder.rewind(state.round)
             forget_after(place / "state", state.round)
             folder.save({"status": "running"})

@@ -120,7 +120,7 @@ def test_no_changed_byte_of_spec_or_result_is_believed(copied: Path, original: R
 def test_a_changed_number_is_not_kept_by_a_resume(round: int, copied: Path, original: Run) -> None:
     """It plays again from the last sound round that has a checkpoint, and ends in the same bits."""
     change(copied, round)
-    with pytest.warns(UserWarning, match=rf"in .*run round {round} is damaged; it goes on after round \d$"):
+    with pytest.warns(UserWarning, match=rf"in .*run, round {round} is damaged; it goes on after round \d$"):
         again = resume(copied, progress=False)
     assert params_hash(again.state.params) == params_hash(original.state.params)
     assert timeless(again.folder.lines) == timeless(original.folder.lines)
@@ -241,9 +241,9 @@ def test_a_report_names_the_damaged_rounds_first(copied: Path, original: Run) ->
     final = original.result["final"]["accuracy"]
     change(copied, 3)
     said = compare(copied).headline
-    assert said.title == (f"In run round 3 is damaged. fedavg reaches {final:.1%} global test accuracy")
+    assert said.title == (f"In run run, round 3 is damaged. fedavg reaches {final:.1%} global test accuracy")
     assert said.lead.startswith(
-        f"In {copied} round 3 is damaged; numbers are of what is left, and `unskew resume {copied}` makes the rest "
+        f"In {copied}, round 3 is damaged; numbers are of what is left, and `unskew resume {copied}` makes the rest "
         "again. "
     )
 
@@ -260,7 +260,7 @@ def test_a_report_names_the_missing_rounds(kept: list[int], told: str, copied: P
     log = copied / "rounds.jsonl"
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines[r - 1] for r in kept))
-    assert compare(copied).headline.title.startswith(f"In run {told}. ")
+    assert compare(copied).headline.title.startswith(f"In run run, {told}. ")
 
 
 def test_rounds_lost_from_a_stopped_run_are_told_by_its_checkpoints(copied: Path) -> None:
@@ -268,7 +268,7 @@ def test_rounds_lost_from_a_stopped_run_are_told_by_its_checkpoints(copied: Path
     (copied / "result.json").write_text(sealed({"status": "running"}))
     log = copied / "rounds.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
-    assert compare(copied).headline.title.startswith("In run rounds 3 to 6 are missing. ")
+    assert compare(copied).headline.title.startswith("In run run, rounds 3 to 6 are missing. ")
 
 
 def test_a_log_that_is_gone_is_one_sentence(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,7 +276,7 @@ def test_a_log_that_is_gone_is_one_sentence(copied: Path, capsys: pytest.Capture
     (copied / "rounds.jsonl").unlink()
     assert main(["report", str(copied)]) == 2
     assert capsys.readouterr().err == (
-        f"error: in {copied} rounds 1 to 6 are missing; numbers are of what is left, and `unskew resume {copied}` "
+        f"error: in {copied}, rounds 1 to 6 are missing; numbers are of what is left, and `unskew resume {copied}` "
         "makes the rest again\n"
     )
 
@@ -285,7 +285,7 @@ def test_a_damaged_result_takes_no_run_out_of_the_mean(copied: Path, original: R
     """The log has all rounds, so its numbers stand."""
     (copied / "result.json").write_text("{")
     compared = compare(copied)
-    assert compared.headline.title.startswith("In run result.json is damaged. fedavg reaches ")
+    assert compared.headline.title.startswith("In run run, result.json is damaged. fedavg reaches ")
     assert not compared.unfinished
     assert compared.as_dict()["runs"][0]["damage"] == "result.json is damaged"
 
@@ -295,14 +295,14 @@ def test_tables_of_damaged_runs_come_with_a_warning(copied: Path, capsys: pytest
     change(copied, 3)
     for name in ("table.csv", "table.tex"):
         assert main(["report", str(copied), "-o", str(copied.parent / name), "--json"]) == 0
-        assert f"warning: in {copied} round 3 is damaged" in capsys.readouterr().err
+        assert f"warning: in {copied}, round 3 is damaged" in capsys.readouterr().err
 
 
 def test_an_attack_wants_a_whole_log(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(copied, 3)
     assert main(["attack", str(copied), "--only", "exposure"]) == 2
     assert capsys.readouterr().err == (
-        f"error: in {copied} round 3 is damaged; make it whole by `unskew resume {copied}`, then attack it\n"
+        f"error: in {copied}, round 3 is damaged; make it whole by `unskew resume {copied}`, then attack it\n"
     )
 
 

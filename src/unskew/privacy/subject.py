@@ -144,7 +144,7 @@ def subject(
     folder, spec, about = read_folder(Path(path))
     if folder.damage:
         raise InputError(
-            f"in {path} {folder.damage}; make it whole by `unskew resume {path}`, then attack it"
+            f"in {path}, {folder.damage}; make it whole by `unskew resume {path}`, then attack it"
         )
     if about.get("given") and dataset is None:
         raise InputError(

@@ -19,7 +19,7 @@ def with_damage(said: Headline, records: Sequence[Record]) -> Headline:
     if not hurt:
         return said
     title = (
-        f"In {_name(hurt[0])} {hurt[0].damage}"
+        f"In run {_name(hurt[0])}, {hurt[0].damage}"
         if len(hurt) == 1
         else f"{len(hurt)} of {len(records)} runs are damaged"
     )
@@ -32,7 +32,7 @@ def damage_told(records: Sequence[Record]) -> str:
     hurt = [record for record in records if record.damage]
     if not hurt:
         return ""
-    told = [f"in {record.name} {record.damage}" for record in hurt[:MOST]]
+    told = [f"in {record.name}, {record.damage}" for record in hurt[:MOST]]
     if len(hurt) > MOST:
         told.append(f"{len(hurt) - MOST} runs more are damaged")
     again = shlex.quote(str(hurt[0].path)) if len(hurt) == 1 else "RUN"
