@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unskew.data import Dataset as Dataset
     from unskew.data import Federation as Federation
     from unskew.data import from_arrays as from_arrays
+    from unskew.data import from_frame as from_frame
     from unskew.data.load import load as load
     from unskew.data.partition import partition as partition
     from unskew.distance_correlation import distance_correlation as distance_correlation
@@ -38,6 +39,7 @@ _PUBLIC = {
     "Federation": "data",
     "distance_correlation": "distance_correlation",
     "from_arrays": "data",
+    "from_frame": "data",
     "load": "data.load",
     "partition": "data.partition",
     "InputError": "errors",

@@ -315,7 +315,9 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
     if not isinstance(data, Dataset | Federation):
         raise InputError(
             "dataset is a data set's name, a path, a Dataset, a Federation or arrays (x, y) or (x, y, x_test, y_test), "
-            f"not {type(data).__name__}" + (f" of {len(data)}" if isinstance(data, tuple | list) else "")
+            f"not {type(data).__name__}"
+            + ("; give unskew.from_frame(frame, label=...)" if type(data).__name__ == "DataFrame" else "")
+            + (f" of {len(data)}" if isinstance(data, tuple | list) else "")
         )
     if isinstance(data, Federation):
         dealing = ("partition", "by", "clients", "fraction", "samples_per_client", "min_samples", "emd")

@@ -228,6 +228,7 @@ class LoadedRun(Predicts):
 
     @cached_property
     def intake(self) -> Intake:  # type: ignore[override]
+        """What the model takes."""
         return Intake.read(self._card["takes"])
 
     @cached_property

@@ -256,6 +256,12 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
             f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
             "(what reports call the method is method_label)"
         )
+    if data is not None and (
+        given := next((n for n in ("features", "drop_columns", "impute") if getattr(spec, n)), None)
+    ):
+        raise InputError(
+            f"{given} comes too late for data given in Python; give it to from_frame or from_clients"
+        )
     if isinstance(data, Federation):
         return data, None
     if isinstance(data, Dataset):

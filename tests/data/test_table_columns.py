@@ -260,3 +260,27 @@ def test_means_over_several_sites_are_disclosed(table: Path) -> None:
     assert shared.result["discloses"] == ["column means and deviations over all clients"]
     own = unskew.run(dataset=str(table), progress=False, fit="client", **settings)  # type: ignore[arg-type]
     assert own.result["discloses"] == []
+
+
+def test_a_frame_is_read_as_its_file_is(table: Path) -> None:
+    """The same features, labels and split; what comes too late for it in a run is refused."""
+    options = {"label": "outcome", "client": "site", "drop": ["bmi"]}
+    made, read = unskew.from_frame(patients(), **options), load(table, **{**options, "drop": ("bmi",)})  # type: ignore[arg-type]
+    assert np.array_equal(made.x, read.x)
+    assert np.array_equal(made.x_test, read.x_test)
+    apart = unskew.from_frame(patients()[:40], "outcome", frame_test=patients()[40:])
+    assert (len(apart), len(apart.y_test)) == (40, 20)
+    with pytest.raises(
+        InputError, match="impute comes too late for data given in Python; give it to from_frame"
+    ):
+        unskew.run(dataset=made, partition="by(site)", impute="median", progress=False)
+    with pytest.raises(InputError, match=r"not DataFrame; give unskew.from_frame\(frame, label=...\)"):
+        unskew.run(dataset=patients(), progress=False)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="impute of table must be median or most_frequent or drop, not mode"):
+        unskew.from_frame(patients(), "outcome", impute="mode")  # type: ignore[arg-type]
+
+
+def test_texts_are_not_offered_to_split_by(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A diagnosis without a client column names the columns of categories alone."""
+    assert main(["diagnose", str(table), "--label", "outcome"]) == 2
+    assert "can be split by sex or site; add --by sex" in capsys.readouterr().err

@@ -108,6 +108,8 @@ def _chosen(
     from unskew.expression import Call
 
     columns = tuple(dataset.columns)
+    if dataset.table is not None:  # texts, dates and identifiers are words too, but nobody is split by them
+        columns = tuple(c for c in columns if c not in dataset.table.unused) or columns
     column = by or client or (columns[0] if len(columns) == 1 else None)
     if column is not None:
         said = "" if by else f"clients are the values of {column!r}"

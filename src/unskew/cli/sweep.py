@@ -111,7 +111,10 @@ def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
 
     rows = table(done)
     if as_json:
-        typer.echo(json.dumps({"cells": rows, "folder": str(folder)}))
+        tables = [about["table"] for about in tables_of(done)]
+        typer.echo(
+            json.dumps({"cells": rows, "folder": str(folder), **({"tables": tables} if tables else {})})
+        )
     else:
         shown = Table("cell", "status", "final", "best", box=None, padding=(0, 2, 0, 0))
         for row in rows:

@@ -284,9 +284,13 @@ def _frames(
         "client": owner,
     }
     place = Place("the clients' frames", 0)
-    rows, rows_test = (plain_frame(pandas.concat(frames), place.where) for frames in (train, held))
-    tested_on = (rows_test, Place("the clients' test frames", 0)) if len(rows_test) else None
-    dataset = Table(test=0.0, **settings).dataset(rows, place, name, "clients' own data", tested_on)
+    rows, rows_test = (pandas.concat(frames, ignore_index=True) for frames in (train, held))
+    tested_on = None
+    if len(rows_test):
+        tested_on = plain_frame(rows_test, "the test frames"), Place("the clients' test frames", 0)
+    dataset = Table(test=0.0, **settings).dataset(
+        plain_frame(rows, place.where), place, name, "clients' own data", tested_on
+    )
     order = {who: k for k, who in enumerate(names)}
     mine = np.array([order[who] for who in dataset.columns[owner]], np.int64)
     theirs = np.array([order[who] for who in dataset.columns_test.get(owner, ())], np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -25,6 +26,7 @@ from unskew.data.columns import (
 from unskew.data.dataset import Array, Dataset, too_large_label
 from unskew.data.own import class_codes, from_arrays, held_out
 from unskew.errors import InputError
+from unskew.expression import Call, build
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -159,6 +161,50 @@ class Table:
         )
 
 
+def from_frame(
+    frame: DataFrame,
+    label: str | None = None,
+    client: str | Sequence[str] | None = None,
+    *,
+    frame_test: DataFrame | None = None,
+    test: float = 0.2,
+    seed: int = 0,
+    features: str | Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    impute: Impute | None = None,
+    fit: Fit = "all",
+    name: str = "own table",
+) -> Dataset:
+    """A data set of a pandas DataFrame: columns become features as those of a table's file do.
+
+    ``label`` and ``client`` name columns, ``features`` and ``drop`` those to take and to leave out, ``impute`` is the
+    rule for missing values, and ``fit`` says whose training rows fills and scales are fitted to. Rows to test on are
+    those of ``frame_test``, or the share ``test`` of each class, drawn by ``seed``.
+    """
+    reader = build(
+        Call(
+            "table",
+            (),
+            (
+                ("label", label),
+                ("client", client if client is None or isinstance(client, str) else tuple(client)),
+                ("test", test),
+                ("seed", seed),
+                ("features", features if isinstance(features, str) else tuple(features)),
+                ("drop", drop if isinstance(drop, str) else tuple(drop)),
+                ("impute", impute),
+                ("fit", fit),
+            ),
+        ),
+        {"table": Table},
+        "kind of own data",
+    )
+    held = None
+    if frame_test is not None:
+        held = plain_frame(frame_test, "frame_test"), Place("frame_test", 0)
+    return reader.dataset(plain_frame(frame, "the frame"), Place("the frame", 0), name, "a DataFrame", held)
+
+
 def read_table(path: Path, sep: str | None = None) -> DataFrame:
     """The rows of a .csv, .tsv or .parquet file, columns by their names."""
     import pandas
@@ -189,6 +235,10 @@ def plain_frame(frame: DataFrame, where: str) -> DataFrame:
     """A frame whose columns have words for names, each its own, and whose rows are numbered."""
     import pandas
 
+    if not isinstance(frame, pandas.DataFrame):
+        raise InputError(f"{where} must be a pandas DataFrame, not a {type(frame).__name__}")
+    if not len(frame):
+        raise InputError(f"{where} has no rows")
     frame = frame.reset_index(drop=True)
     frame.columns = frame.columns.map(str)
     if not frame.columns.is_unique:

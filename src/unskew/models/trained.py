@@ -36,6 +36,7 @@ class TrainedModel(SplitModel):
         self.eval()
 
     def forward(self, x: Tensor, *, since: str | None = None, upto: str | None = None) -> Tensor:
+        """Logits of raw samples; ``since`` and ``upto`` cut at layers, as in every model here."""
         if since is None:  # what comes in at a later layer is no raw input
             x = (torch.as_tensor(x).to(self.mean) - self.mean) / self.std
         return self.net(x, since=since, upto=upto)  # type: ignore[no-any-return]
@@ -60,6 +61,7 @@ class TrainedModel(SplitModel):
         return type(found)(missing, strange)
 
     def train(self, mode: bool = True) -> Self:
+        """As of every module, but for norms that have no statistics of their own."""
         super().train(mode)
         if self.by_batch:
             for norm in self._norms():
