@@ -358,7 +358,7 @@ def refuse_too_large(value: Any, most: AtMost | None, where: str) -> None:
             refuse_too_large(one, most, where)
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < math.inf:
         return  # what is not finite has its own sentence
-    limit = most.value if most is not None else MOST_WHOLE if isinstance(value, int) else MOST
+    limit = most.value if most is not None and value > 0 else MOST_WHOLE if isinstance(value, int) else MOST
     if abs(value) > limit:
         end = f"{limit:,}" if limit < 1e9 else f"{limit:g}"
         bound = f"most {end}" if value > 0 else f"least -{end}"

@@ -16,6 +16,7 @@ import contextlib
 import errno
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +79,7 @@ def _rounds(spans: tuple[tuple[int, int], ...]) -> str:
         return f"round {spans[0][0]} is"
     said = [str(first) if first == last else f"{first} to {last}" for first, last in spans[:5]]
     if len(spans) > 5:
-        said.append(f"{len(spans) - 5} spans more")
+        said.append(f"{len(spans) - 5} stretches more")
     return "rounds " + (f"{', '.join(said[:-1])} and " if len(said) > 1 else "") + f"{said[-1]} are"
 
 
@@ -215,17 +216,18 @@ class RunFolder:
             at = round
         last = max(held, default=0)
         if last == played and last in broken and self._ended() is None:
-            damaged.append((last + 1, last + broken.count(last)))
+            damaged.append((last + 1, last + broken[last]))
         self.damage = Damage(tuple(damaged), tuple(missing), bool(content) and not self.result)
         lines = [held[round] for round in sorted(held)]
         whole = next((n for n, line in enumerate(lines) if line["round"] != n + 1), len(lines))
         self.lines, self.beyond = lines[:whole], lines[whole:]
 
-    def _log(self) -> tuple[dict[int, dict[str, Any]], list[int]]:
-        """The rounds whose lines are whole, and for every line that is not, the round before it."""
+    def _log(self) -> tuple[dict[int, dict[str, Any]], Counter[int]]:
+        """The rounds whose lines are whole, and how many lines after which of them are not."""
         assert self.path is not None
         held: dict[int, dict[str, Any]] = {}
-        broken, differ, last = [], set(), 0
+        broken: Counter[int] = Counter()
+        differ, last = set(), 0
         content = _content(self.path / "rounds.jsonl")
         for text in content.splitlines(keepends=True):
             if not text.strip():
@@ -234,14 +236,14 @@ class RunFolder:
             round = line.get("round")
             if type(round) is not int or round < 1 or (self.rounds is not None and round > self.rounds):
                 if text.endswith((b"\n", b"\r")) or self._ended() is not None:
-                    broken.append(last)  # else a kill, or nobody yet, has ended it
+                    broken[last] += 1  # else a kill, or nobody yet, has ended it
             elif round not in held:
                 held[round] = line
                 last = round
             elif json.dumps(held[round]) != json.dumps(line):
                 differ.add(round)
         for round in differ:  # nobody can say which of the two was written
-            broken.append(max((r for r in held if r < round), default=0))
+            broken[max((r for r in held if r < round), default=0)] += 1
             del held[round]
         return held, broken
 
