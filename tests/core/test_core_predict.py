@@ -107,6 +107,9 @@ def test_a_table_is_not_needed_to_use_its_model(patients: Path, tmp_path: Path) 
     assert right > 0.9
     assert found.predict(frame).accuracy == pytest.approx(right)
     assert found.names == ("east", "north", "south")
+    assert (
+        found.predict(frame.assign(outcome=frame["outcome"] == "ill")).accuracy is None
+    )  # other names of classes
     with pytest.raises(
         InputError, match="the frame lacks the columns pressure, sex; it has patient_id, site, outcome"
     ):

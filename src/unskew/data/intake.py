@@ -155,11 +155,11 @@ class Intake:
                     raise
                 raise damaged(path, "it is not a whole .npy file of numbers") from None
         arrays = read_npz(path)
-        x = arrays.get("x", next(iter(arrays.values())) if len(arrays) == 1 else None)
-        if x is None:
+        name = next((n for n in ("x", "x_test", *(arrays if len(arrays) == 1 else ())) if n in arrays), None)
+        if name is None:
             raise InputError(f"{path} must hold the array x; it holds {', '.join(arrays) or 'nothing'}")
-        found = self._numbers(x, f"x of {path}")
-        y = arrays.get("y")
+        found = self._numbers(arrays[name], f"{name} of {path}")
+        y = arrays.get({"x": "y", "x_test": "y_test"}.get(name, ""))
         if y is not None and y.shape == (len(found),):
             found.truth = self._names(y)
         return found
@@ -179,7 +179,12 @@ class Intake:
         x, usable = self.table.rows(frame, place.where, place.first_row)
         truth = None
         if self.table.label in frame.columns and not frame[self.table.label].isna().any():
-            truth = np.array([client_word(v) for v in frame[self.table.label].tolist()])
+            given = frame[self.table.label].to_numpy()
+            given = given.astype(np.int64) if given.dtype.kind == "b" else given  # as it was read in training
+            words = np.array([client_word(v) for v in given.tolist()])
+            truth = (
+                words if set(words.tolist()) & set(self.labels) else None
+            )  # else they are other classes' names
         return Inputs(x, {str(c): frame[c].tolist() for c in frame.columns}, usable, truth)
 
     def _unnamed(self, frame: DataFrame, place: Place) -> Inputs:
