@@ -45,7 +45,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     missed = 0
-    for scale in ("benchmarks.partition_scale", "benchmarks.selection_scale"):
+    for scale in ("benchmarks.partition_scale", "benchmarks.selection_scale", "benchmarks.views_scale"):
         try:
             runpy.run_module(scale, run_name="__main__", alter_sys=True)
         except SystemExit as end:

@@ -75,6 +75,7 @@ class Held:
 
     @cached_property
     def labels(self) -> Array:
+        """The class of each sample."""
         return self._values("y")
 
     @property

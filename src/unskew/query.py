@@ -61,6 +61,7 @@ class ClientView:
 
     @property
     def client(self) -> int:
+        """Its number."""
         return self.held.client
 
     def __len__(self) -> int:
@@ -79,6 +80,7 @@ class ClientView:
 
     @property
     def classes(self) -> int:
+        """How many classes there are."""
         return self.held.dataset.classes
 
     @property
@@ -88,6 +90,7 @@ class ClientView:
 
     @property
     def labels(self) -> Tensor:
+        """The class of each of its samples."""
         return torch.from_numpy(self.held.labels).to(self.device)
 
     def samples(self, index: Tensor | None = None) -> Tensor:

@@ -75,6 +75,7 @@ class Roster:
 
     @property
     def clients(self) -> int:
+        """How many there are."""
         return len(self.sizes)
 
     @property

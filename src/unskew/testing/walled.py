@@ -90,9 +90,11 @@ class Walled:
         del holdings.federation, holdings.dealt
 
     def choice(self, job: Job) -> str:
+        """What runs, in words."""
         return "a process for each client, which alone holds its samples"
 
     def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+        """Every client trains in its own process, all at once."""
         self._brief(job)
         if not len(rows):
             return gathered(job, leg, rows, [])
@@ -103,12 +105,14 @@ class Walled:
         return replace(found, held=held, drawn=drawn)
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
+        """A question goes to each wall, and an answer comes back."""
         self._brief(job)
         for client in clients.tolist():
             (answer,) = self._ask([client], "query", query, model, _told_to(moment, client))
             yield answer
 
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
+        """The test set is judged at the server, clients' own samples behind their walls."""
         self._brief(job)
         if clients is None:
             data = job.roster.dataset  # the server's own: a test set, and no pool
