@@ -101,7 +101,7 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     made = attack(
         path,
         reconstruction=Reconstruction(epochs=2, samples=200, test=50),
-        context=Context(sizes=(10, 20), repeats=1, steps=5, test=50),
+        context=Context(examples=(10, 20), repeats=1, steps=5, test=50),
         inversion=Inversion(steps=5, images=2, most=12),
         progress=False,
     )
@@ -135,8 +135,7 @@ def test_the_curve_ends_at_the_number_of_the_table(attacked: tuple[Path, dict[st
     """The error on unseen samples, in the colour of the method."""
     _, told = attacked
     chart = dict(charts(told))["reconstruction"].to_dict()
-    held = [chart.get("data", {}), *(layer.get("data", {}) for layer in chart["layer"])]
-    points = next(values for data in held if "label" in (values := data.get("values") or [{}])[0])
+    points = next(values for values in chart["datasets"].values() if "label" in values[0])
     (result,) = told["reconstruction"]["results"]
     assert points[-1]["y"] == result["mse"]
     assert f"MSE {points[-1]['y']:.4f}" in dict(findings(told))["reconstruction"]
