@@ -34,8 +34,8 @@ def test_the_commands_of_the_page_run(
     six_runs.rename("runs/compare")
     (tmp_path / "runs/compare/fedavg-0").rename("runs/a")
     (tmp_path / "runs/compare/fedavg-1").rename("runs/b")
-    lines = code("bash").replace('"sem"', "full").strip().splitlines()
-    assert len(lines) == 6
+    lines = code("bash").replace('"sem"', "full").replace('"sem=', '"full=').strip().splitlines()
+    assert len(lines) == 9
     for line in lines:
         program, *arguments = shlex.split(line, comments=True)
         assert program == "unskew"

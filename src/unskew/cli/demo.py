@@ -53,7 +53,7 @@ def demo(
     )
     with Bars(not as_json) as bars:
         failed = scene.train(out, scene.METHODS, scene.SEEDS, scene.SETTINGS, at_a_time, bars)
-    compared = compare(out)
+    compared = compare(out, spread="sd")  # ± is one thing in all that the demo writes
     reports = {"diagnosis": out / "diagnosis.html", "report": out / "report.html"}
     save_diagnosis(found, reports["diagnosis"])
     save(compared, reports["report"], "html")
@@ -86,6 +86,7 @@ def demo(
 def table(rows: tuple[Row, ...]) -> Table:
     """What each method gained over the baseline, and what it cost in bytes and in what clients disclose."""
     from unskew.report.results import words
+    from unskew.report.results.terminal import toned
 
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     shown.add_column("method", style="bold", no_wrap=True)
@@ -95,13 +96,13 @@ def table(rows: tuple[Row, ...]) -> Table:
     best = words.contenders(rows)[0]
     for row in rows:
         apart = row.difference
-        spread = f" ± {100 * row.final.sd:.1f}" if row.final.sd is not None else ""
+        spread = f" ± {100 * row.final.around:.1f}" if row.final.around is not None else ""
         accuracy = f"{100 * row.final.mean:.1f}{spread}"
         told = [what.rpartition(" (")[0] for what in row.group.counted[0].result["discloses"]]
         shown.add_row(
             escape(row.group.label),
-            f"[bold green]{accuracy}[/]" if row is best else accuracy,
-            words.signed(apart.mean) if apart and apart.mean is not None else words.DASH,
+            f"[bold]{accuracy}[/]" if row is best else accuracy,
+            toned(row, words.signed(apart.mean)) if apart and apart.mean is not None else words.DASH,
             words.p_text(apart.p) if apart else words.DASH,
             words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean),
             ", ".join(told),

@@ -21,7 +21,8 @@ from unskew.report.theme import BLUE, GREEN, MUTED, ON_LIGHT, ORANGE, PALETTE, P
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 2, 1, 2])
 LINES = tuple(colour for colour in PALETTE if colour != YELLOW)  # yellow vanishes on paper as a line
 
-VIOLET, BROWN, OLIVE, CRIMSON, TEAL = "#8A63D2", "#9C6B30", "#93A11A", "#C8385A", "#2AA5B5"
+VIOLET, BROWN, OLIVE = "#8A63D2", "#9C6B30", "#93A11A"
+CRIMSON, TEAL, MUSTARD = "#C8385A", "#2AA5B5", "#B39F34"
 
 KNOWN = {
     "fedavg": BLUE,
@@ -35,6 +36,7 @@ KNOWN = {
     "fednova": OLIVE,
     "moon": CRIMSON,
     "fedlc": TEAL,
+    "fedaug": MUSTARD,
 }
 """Methods that are met most often, each alone."""
 

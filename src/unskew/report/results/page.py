@@ -134,7 +134,10 @@ def _problem(
     for at, goal in enumerate(rows[0].reached):
         yield Title(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
         if not goal.asked:
-            yield Paragraph("Nobody named a target: this is the baseline's mean final accuracy.", quiet=True)
+            yield Paragraph(
+                "Nobody named a target (as by --target 0.8): this is the baseline's mean final accuracy.",
+                quiet=True,
+            )
         yield cost_table(rows, at)
     yield Title("Learning curves", f"curves{tail}", level)
     several = any(row.final.n > 1 for row in rows)

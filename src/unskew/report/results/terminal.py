@@ -60,7 +60,7 @@ def table(rows: tuple[Row, ...]) -> Table:
         if compares:
             apart = row.difference
             gain = apart.mean if apart else None
-            cells.append(words.DASH if gain is None else _toned(row, words.signed(gain, 2)))
+            cells.append(words.DASH if gain is None else toned(row, words.signed(gain, 2)))
             cells.append(words.p_text(apart.p) if apart else words.DASH)
         traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
         cells += [traffic, words.duration(row.wall_s.mean)]
@@ -95,7 +95,7 @@ def costs(rows: tuple[Row, ...], at: int) -> Table:
     return shown
 
 
-def _toned(row: Row, text: str) -> str:
+def toned(row: Row, text: str) -> str:
     """Green or red where a difference is more than chance explains."""
     assert row.difference is not None
     colour = {"up": "green", "down": "red"}.get(words.tone(row.difference, row.p_holm))
