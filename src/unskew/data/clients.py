@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from unskew.data.columns import Fit, Impute, Place, no_column
+from unskew.data.cells import Impute, Place, no_column
+from unskew.data.columns import Fit
 from unskew.data.dataset import Array, Dataset, Kind, channel_moments, hold_out
 from unskew.data.federation import Federation
 from unskew.data.mapped import Writer, mapped

@@ -1,47 +1,41 @@
-"""What becomes of a table's columns: which are features and how, which are not and why.
+"""A table's columns as features: how numbers, words and what is missing become the inputs of a model.
 
-``chosen`` sorts the columns, ``fitted`` fits what has to be fitted (fills, categories, means) to the training rows by
-scikit-learn, and the result, a ``Columns``, turns any rows of such a table into features: those of the test set, and
-later, read back from the model's file, those that are to be predicted.
+``fitted`` fits what has to be fitted (fills, categories, means) to the training rows by scikit-learn, and the result, a
+``Columns``, turns any rows of such a table into features: those of the test set, and later, read back from the model's
+file, those that are to be predicted. Which columns are features is decided in ``roles.py``.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unskew.data.cells import (
+    FLOAT32_IN_WORDS,
+    SHOWN,
+    Impute,
+    Place,
+    client_word,
+    each_value,
+    listed,
+    missing_words,
+    numbers_of,
+    words_of,
+)
 from unskew.data.dataset import Array
-from unskew.errors import InputError, unknown
+from unskew.errors import InputError
 from unskew.notices import warn
 
 if TYPE_CHECKING:
-    from pandas import DataFrame, Series
+    from pandas import DataFrame
 
-Impute = Literal["median", "most_frequent", "drop"]
 Fit = Literal["all", "client"]
-
-FLOAT32_IN_WORDS = "too large for float32, which ends at 3.4e38"
-MOST_WORDS = 50
-"""Different words that a column may hold and still be one-hot without being asked for."""
 
 MOST_CATEGORIES = 5000
 """Different words that a column may hold at all: each is an input of the model."""
-
-FEWEST_NUMBERS = 10
-"""In a table of fewer rows, whole numbers that all differ may do so by chance."""
-
-SHOWN = 8
-"""Columns that a sentence lists by name; of more it gives the number too."""
-
-_IDENTIFIER = re.compile(r"(^|[_\s.-])(id|ids|uuid|guid|identifier)$", re.IGNORECASE)
-_CAMEL = re.compile(r"[a-z](Id|ID|UUID)$")
-_DATE = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T\s].*)?$|\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T\s].*)?$")
-_MARKS = frozenset({"?", "-", "--", ".", "missing", "unknown", "none", ""})
-"""Words for a value that is not there, beside those that pandas knows."""
 
 
 @dataclass(frozen=True)
@@ -271,88 +265,6 @@ class Columns:
         return cls(**found)
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where rows come from, as a user would find them."""
-
-    where: str
-    first_row: int
-
-    def row(self, k: int) -> str:
-        return f"line {k + self.first_row}" if self.first_row else f"row {k}"
-
-    def first(self, mask: Array) -> str:
-        return self.row(int(np.flatnonzero(mask)[0]))
-
-    def empty(self, column: str, gap: Array) -> InputError:
-        return InputError(
-            f"column {column!r} of {self.where} is empty or NaN in {int(gap.sum())} of {len(gap)} rows, first in "
-            f"{self.first(gap)}; fill them in, or write impute=median, impute=most_frequent or impute=drop"
-        )
-
-
-def chosen(
-    frame: DataFrame,
-    label: str,
-    clients: tuple[str, ...],
-    features: Sequence[str],
-    drop: Sequence[str],
-    impute: Impute | None,
-    place: Place,
-) -> Columns:
-    """Which columns are features, and why the others are not; nothing is fitted yet."""
-    rest = [c for c in map(str, frame.columns) if c != label and c not in clients]
-    wanted = named(features, "feature", frame, label, clients, place)
-    left = named(drop, "dropped", frame, label, (), place)
-    if both := next((c for c in wanted if c in left), None):
-        raise InputError(f"column {both!r} of {place.where} is both in features and in drop; keep one")
-    numbers: list[str] = []
-    words: list[str] = []
-    unused: dict[str, str] = {}
-    for column in rest:
-        if column in left:
-            unused[column] = "dropped"
-        elif wanted and column not in wanted:
-            unused[column] = "not among features"
-        else:
-            kind, reason = _kind(frame[column], column, impute, place, asked=column in wanted)
-            if reason and column in wanted:
-                raise InputError(f"column {column!r} of {place.where} cannot be a feature: {reason}")
-            if reason:
-                unused[column] = reason
-            else:
-                (numbers if kind == "numbers" else words).append(column)
-    if not numbers and not words:
-        why = "; ".join(f"{c}: {r}" for c, r in list(unused.items())[:SHOWN])
-        raise InputError(
-            f"{place.where} has no column to learn from besides the label {label!r}" + (f" ({why})" if why else "")
-            + (f"; write features={next(iter(unused))} to take one all the same" if unused else "")
-        )  # fmt: skip
-    return Columns(label, tuple(numbers), tuple(words), unused, clients, impute)
-
-
-def named(
-    given: Sequence[str], what: str, frame: DataFrame, label: str, clients: tuple[str, ...], place: Place
-) -> list[str]:
-    """Columns by their names; one entry may name several with commas between them."""
-    there = set(map(str, frame.columns))
-    found: list[str] = []
-    for one in map(str, given):
-        found += [one] if one in there else [part.strip() for part in one.split(",") if part.strip()]
-    for column in found:
-        if column not in there:
-            raise no_column(what, column, frame, place.where)
-        if column == label:
-            raise InputError(
-                f"column {column!r} of {place.where} is the label; take it out of {_setting(what)}"
-            )
-        if column in clients:
-            raise InputError(
-                f"column {column!r} of {place.where} says who holds a row, so it cannot be a feature; take it out"
-            )
-    return list(dict.fromkeys(found))
-
-
 def fitted(columns: Columns, frame: DataFrame, train: Array, fit: Fit, place: Place) -> Columns:
     """What has to be fitted, to the training rows and no others."""
     read = {c: numbers_of(frame[c], place)[train] for c in columns.numbers}
@@ -431,148 +343,5 @@ def _categories(column: str, values: Array, place: Place) -> tuple[str, ...]:
     return tuple(map(str, found))
 
 
-def _kind(
-    values: Series, column: str, impute: Impute | None, place: Place, asked: bool
-) -> tuple[Literal["numbers", "words"], str]:
-    """Whether a column holds numbers or words, and why it is no feature, if it is none.
-
-    A column that was ``asked`` for is only refused where it cannot be one.
-    """
-    import pandas
-
-    there = values[values.notna()]
-    if not len(there):
-        return "numbers", "empty"
-    if pandas.api.types.is_datetime64_any_dtype(values) or pandas.api.types.is_timedelta64_dtype(values):
-        return "words", "dates or times"
-    if any(isinstance(v, (list, tuple, dict, set, np.ndarray, bytes)) for v in there[:100]):
-        return "words", "lists, not numbers or words"
-    if is_numeric(values, impute, place):
-        parsed = parsed_numbers(there)
-        whole = parsed[np.isfinite(parsed)]
-        if asked or not len(whole) or (whole != np.floor(whole)).any():
-            return "numbers", ""
-        if len(np.unique(whole)) == len(whole) >= FEWEST_NUMBERS:
-            return "numbers", "whole numbers that all differ, like an identifier"
-        return "numbers", "named like an identifier" if identifier_name(column) else ""
-    words = words_of(there)
-    said = words[~missing_words(words)].tolist()
-    different = len(set(said))
-    if asked:
-        return "words", ""
-    if all(_DATE.match(v) for v in said[:100]):
-        return "words", "dates or times"
-    if different == len(said) and different > 1:
-        return "words", "words that all differ, like an identifier"
-    if identifier_name(column):
-        return "words", "named like an identifier"
-    if different == 1:
-        return "words", "the same in every row"
-    if different > MOST_WORDS:
-        return "words", f"{different:,} different words, more than {MOST_WORDS}"
-    return "words", ""
-
-
-def identifier_name(column: str) -> bool:
-    """Whether a column's name says that it tells rows apart: id, patient_id, patientID, uuid."""
-    return bool(_IDENTIFIER.search(column) or _CAMEL.search(column))
-
-
-def is_numeric(values: Series, impute: Impute | None, place: Place) -> bool:
-    """Numbers; a column of numbers with a few stray words is refused, not taken for a column of words."""
-    import pandas
-
-    if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
-        return True
-    parsed = pandas.to_numeric(values, errors="coerce")
-    stray = np.array(parsed.isna() & values.notna())
-    if not parsed.notna().any():
-        return False
-    if impute is not None:  # a mark for what is missing is missing, where there is a rule for that
-        stray[stray] = [not is_mark(v) for v in values[stray].tolist()]
-    if parsed.notna().sum() > len(values) / 2 and stray.any():
-        word = values[stray].iloc[0]
-        raise InputError(
-            f"column {values.name!r} of {place.where} holds numbers except for {int(stray.sum())} of {len(values)} "
-            f"rows, first {word!r} in {place.first(stray)}; correct them, or write drop={values.name}"
-            + (" or a rule such as impute=median" if is_mark(word) else "")
-        )
-    return not stray.any()
-
-
-def is_mark(value: Any) -> bool:
-    """Whether a word stands for a value that is not there."""
-    return str(value).strip().lower() in _MARKS
-
-
-def parsed_numbers(values: Series) -> Array:
-    """A column's numbers as float64; what is none is NaN."""
-    import pandas
-
-    return pandas.to_numeric(values, errors="coerce").astype(float).to_numpy(np.float64, copy=True)
-
-
-def numbers_of(values: Series, place: Place) -> Array:
-    """A column of numbers, missing ones NaN; words and infinities are refused."""
-    found = parsed_numbers(values)
-    words = np.array(np.isnan(found) & np.asarray(values.notna()))
-    if words.any():
-        words[words] = [not is_mark(v) for v in values[words].tolist()]
-    if words.any():
-        word = values[words].iloc[0]
-        raise InputError(
-            f"column {values.name!r} of {place.where} must hold numbers, but {place.first(words)} has {word!r}"
-        )
-    if (endless := np.isinf(found)).any():
-        raise InputError(
-            f"column {values.name!r} of {place.where} is infinite in {int(endless.sum())} of {len(found)} rows, first "
-            f"in {place.first(endless)}; correct them or drop those rows"
-        )
-    return found
-
-
-def words_of(values: Series) -> Array:
-    """A column of words, missing ones None."""
-    spelt = each_value(values, client_word)
-    return each_value(spelt, lambda v: None if v.strip() in ("", "?") else v)
-
-
-def each_value(values: Any, change: Callable[[Any], Any]) -> Array:
-    """A column with every different value changed once: a million rows hold few different words. Missing stays None."""
-    import pandas
-
-    codes, different = pandas.factorize(values)
-    changed = np.empty(len(different) + 1, object)
-    changed[:-1] = [change(v) for v in different.tolist()]  # the last place, None, is that of the code -1
-    return np.asarray(changed[codes])
-
-
-def missing_words(words: Array) -> Array:
-    """Which of these words are missing."""
-    import pandas
-
-    return np.asarray(pandas.isna(words))
-
-
-def client_word(value: Any) -> str:
-    """A value as the word that it is a client or a category by: 3.0 is 3, as where no value is missing."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
-
-
-def no_column(what: str, column: str, frame: DataFrame, where: str) -> InputError:
-    return InputError(f"in {where} {unknown(f'{what} column', column, map(str, frame.columns))}")
-
-
-def listed(names: Sequence[str]) -> str:
-    """Some names in a sentence; of many the first ones and how many more there are."""
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
-
-
 def _counted(number: int, what: str) -> str:
     return f"{number:,} {what}" + ("" if number == 1 else "s")
-
-
-def _setting(what: str) -> str:
-    return "features" if what == "feature" else "drop"

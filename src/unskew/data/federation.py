@@ -14,7 +14,8 @@ from unskew.data.dataset import Array, Dataset, Kind
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
-    from unskew.data.columns import Fit, Impute
+    from unskew.data.cells import Impute
+    from unskew.data.columns import Fit
     from unskew.network import Wireless
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.data.columns import Columns, Place, client_word
+from unskew.data.cells import Place, client_word
+from unskew.data.columns import Columns
 from unskew.data.dataset import Array, Dataset, Kind
 from unskew.errors import InputError
 
@@ -194,7 +195,7 @@ class Intake:
                 f"{place.where} has {len(frame.columns)} columns, but this model was trained on arrays and takes "
                 f"{self.takes}"
             )
-        from unskew.data.columns import numbers_of
+        from unskew.data.cells import numbers_of
 
         values = np.column_stack([numbers_of(frame[c], place) for c in frame.columns])
         found = self._numbers(values, place.where)
