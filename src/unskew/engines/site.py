@@ -49,7 +49,8 @@ class Site:
 
         def samples(x: Array) -> Tensor:
             there = tensor_of(x).to(self.device)
-            return there if mapped(x) is not None else self._laid_out(there)  # which would read it all
+            on_disk = self.device.type == "cpu" and mapped(x) is not None  # laying it out would read it all
+            return there if on_disk else self._laid_out(there)
 
         self.recordings: dict[Any, Recording] = {}
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
