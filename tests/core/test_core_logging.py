@@ -49,8 +49,8 @@ def test_a_run_logs_its_beginning_rounds_checkpoints_and_end(caplog, tmp_path):
     ("fault", "level", "wanted"),
     [
         ("drop", "WARNING", "round 1 is skipped: no update landed, and the model stays as it was"),
-        ("nan", "WARNING", r"round 1: updates that are not finite were refused, of clients \[\d, \d\]"),
-        ("late", "INFO", r"round 2: updates of clients \[\d, \d\] landed a round late"),
+        ("nan", "WARNING", r"round 1: updates that are not finite were refused, of clients \d, \d"),
+        ("late", "INFO", r"round 2: updates of clients \d, \d landed a round late"),
     ],
 )
 def test_faults_and_skipped_rounds_are_logged(caplog, fault, level, wanted):
