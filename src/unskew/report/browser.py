@@ -2,7 +2,7 @@
 
 A chart is first drawn as it was made. Where that is wider than the page, as on a phone, it is kept for paper and drawn
 again: what stood side by side goes below one another, titles and legends break into lines, and plots shrink until
-the chart fits.
+the chart fits. A chart that is a map (``usermeta.fixed``) keeps its size, and scrolls by itself.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ const options = {renderer: "svg", mode: "vega-lite", actions};
 const root = document.documentElement;
 
 const wrapped = (text, most) => {
+  if (Array.isArray(text)) return text.flatMap(line => wrapped(line, most));
   if (typeof text !== "string" || text.length <= most) return text;
   const lines = [""];
   for (const word of text.split(" ")) {
@@ -80,7 +81,7 @@ const drawn = async data => {
   try {
     const paper = place();
     await vegaEmbed(paper, whole, options);
-    if (wide(paper) <= room + 1) return true;
+    if (wide(paper) <= room + 1 || (whole.usermeta && whole.usermeta.fixed)) return true;
     paper.classList.add("paper");  // which has room for it
     const padded = {...whole, config: {...whole.config, padding: {left: 0, right: 2, top: 8, bottom: 8}}};
     const screen = place();

@@ -63,7 +63,10 @@ def cluster_picture(
         deepest = max(deepest, 2 * radius + 20)
     height = y + deepest
     return _drawn(nodes, links, notes, labels, height).properties(
-        width=WIDTH, height=height, title=alt.TitleParams(title, subtitle=subtitle)
+        width=WIDTH,
+        height=height,
+        title=alt.TitleParams(title, subtitle=subtitle),
+        usermeta={"fixed": True},  # a map: narrower it would be another
     )
 
 

@@ -39,7 +39,8 @@ p {{ max-width: 72ch; }}
 table {{ border-collapse: collapse; width: 100%; font-size: 14px; margin: 12px 0; overflow-wrap: normal; }}
 th {{ text-align: left; font-weight: 600; border-bottom: 2px solid var(--ink); padding: 6px 14px 6px 0; }}
 td {{ border-bottom: 1px solid var(--rule); padding: 9px 14px 9px 0; vertical-align: top; }}
-th.number, td.number {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
+th.number, td.number {{ text-align: right; font-variant-numeric: tabular-nums; }}
+td.number {{ white-space: nowrap; }}
 figure {{ margin: 20px 0 0; }}
 footer {{ margin-top: 56px; padding-top: 12px; border-top: 1px solid var(--rule); }}
 a {{ color: var(--link); }}

@@ -35,7 +35,8 @@ class Title:
     level: int = 2
 
     def html(self, at: int) -> str:
-        return f'<h{self.level} id="{self.name}">{escape(self.text)}</h{self.level}>'
+        name = f' id="{self.name}"' if self.name else ""
+        return f"<h{self.level}{name}>{escape(self.text)}</h{self.level}>"
 
 
 OTHER: dict[Spread, str] = {"ci": "the standard deviation (sd)", "sd": "the 95% interval"}

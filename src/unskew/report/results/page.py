@@ -259,21 +259,34 @@ def _same(record: Record, counted: Record) -> str:
 
 
 def _recipes(compared: Comparison) -> Iterator[Block]:
+    """Every setting once, which is also what is printed; then each line of a leaderboard alone, to be copied."""
     groups = [group for problem, _ in compared.tables for group in problem.groups]
+    several = len(compared.tables) > 1
     everything = whole(groups) if len(groups) > 1 else None
     if everything is not None:
         yield recipe("All runs in one sweep", everything, opened=True)
-    elif len(groups) > 1:
-        yield differences(*shared(groups))
+    else:
+        for problem, _ in compared.tables:
+            yield from _together(problem, several)
     for problem, rows in compared.tables:
-        tail = f" on {problem.name}" if len(compared.tables) > 1 else ""
-        for row in rows:
-            yield recipe(
-                f"{row.group.label}{tail}",
-                alone(row.group),
-                opened=len(groups) == 1,
-                printed=len(groups) == 1,
-            )
+        tail = f" on {problem.name}" if several else ""
+        for row in rows if len(problem.groups) > 1 else ():
+            yield recipe(f"{row.group.label}{tail}", alone(row.group), printed=False)
+
+
+def _together(problem: Problem, several: bool) -> Iterator[Block]:
+    """The runs of one problem: a sweep where they are one, else what they share and what each has of its own."""
+    if len(problem.groups) == 1:
+        (group,) = problem.groups
+        yield recipe(
+            f"{group.label} on {problem.name}" if several else group.label, alone(group), opened=True
+        )
+    elif (swept := whole(problem.groups)) is not None:
+        yield recipe(f"All runs on {problem.name}", swept, opened=True)
+    else:
+        if several:
+            yield Title(problem.name, "", 3)
+        yield differences(*shared(problem.groups))
 
 
 def _unfinished(record: Record) -> str:
