@@ -12,6 +12,7 @@ import numpy as np
 from unskew.data.files import damaged, read_npz
 from unskew.report.drawing import save_chart
 from unskew.report.results.gather import Record
+from unskew.report.results.look import colour_of
 from unskew.report.theme import BLUE, INK, MUTED, ORANGE, PALETTE
 from unskew.sealed import unsealed
 
@@ -135,7 +136,8 @@ def accuracy_by_size(records: Sequence[Record]) -> Picture:
         xOffset=alt.XOffset("method:N").sort(methods),
         y=alt.Y("mean(accuracy):Q").axis(title="best global test accuracy", format="%", domain=False),
     )
-    tone = alt.Color("method:N").scale(domain=methods, range=list(PALETTE)).legend(title=None, orient="top")
+    colours = [colour_of(method) for method in methods]
+    tone = alt.Color("method:N").scale(domain=methods, range=colours).legend(title=None, orient="top")
     return alt.layer(
         base.mark_bar().encode(color=tone),
         base.mark_text(dy=-6, fontSize=10, color=INK).encode(text=alt.Text("mean(accuracy):Q", format=".0%")),

@@ -42,7 +42,7 @@ def run_card(run: Run) -> str:
     return (
         '<div style="font:13px/1.5 sans-serif;border:1px solid rgba(128,128,128,.35);border-radius:6px;'
         'padding:10px 14px;display:inline-block">'
-        f"<div><b>{escape(record.spec.method)}</b> <span style='opacity:.65'>{escape(about)}</span></div>"
+        f"<div><b>{escape(record.called)}</b> <span style='opacity:.65'>{escape(about)}</span></div>"
         f"{_verdict(record.result)}"
         f'<div style="display:flex;gap:18px;align-items:center;flex-wrap:wrap;margin-top:4px">'
         f"{_curve([line[ACCURACY] for line in record.judged])}{cells}</div>"
