@@ -301,8 +301,13 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
     if wanted is Any:
         return value
     if origin is typing.Annotated:
-        found = convert(value, options[0], where)
-        refuse_too_large(found, next((o for o in options if isinstance(o, AtMost)), None), where)
+        most = next((o for o in options if isinstance(o, AtMost)), None)
+        try:
+            found = convert(value, options[0], where)
+        except TooLarge:  # beyond the bound of all numbers: its own is what to keep to
+            refuse_too_large(tuple(value) if isinstance(value, list) else value, most, where)
+            raise
+        refuse_too_large(found, most, where)
         return found
     if origin in (typing.Union, types.UnionType):
         problems = []

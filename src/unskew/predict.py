@@ -26,7 +26,8 @@ LABEL = "prediction"
 class Prediction:
     """One label and one probability a class for each sample: ``labels, probabilities = run.predict(x)``.
 
-    ``classes`` names the columns of ``probabilities``. A row that the model's rule for missing values leaves out
+    Labels are the classes' names, always as text; ``probabilities.argmax(1)`` is the place of each in ``classes``,
+    which names the columns of ``probabilities``. A row that the model's rule for missing values leaves out
     (impute=drop) has an empty label and NaN.
     """
 

@@ -156,7 +156,7 @@ def test_no_setting_is_absurd() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("sem(hops=1e30)", "hops of sem must be at most 1e+15, not 1e+30"),
+        ("sem(hops=1e30)", "hops of sem must be at most 1,000, not 1e+30"),
         ("sem(hops=1001)", "hops of sem must be at most 1,000, not 1,001"),
         ("dynamic(beta=1e300)", "beta of dynamic must be at most 1e+15, not 1e+300"),
         ("fedmix(group=1e30)", "group of fedmix must be at most 1e+15, not 1e+30"),

@@ -161,17 +161,21 @@ def test_bad_input_is_one_sentence(
     assert capsys.readouterr().err.strip() == f"error: {message.format(folder=patients)}"
 
 
-def test_rows_that_a_rule_drops_have_no_answer(tmp_path: Path) -> None:
-    """With impute=drop a row with a gap keeps its place, with an empty label."""
+def test_rows_that_a_rule_drops_have_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With impute=drop a row with a gap keeps its place, with an empty label, and is not counted as predicted."""
     x, y = unscaled()
     frame = pd.DataFrame(x, columns=["a", "b"]).assign(label=y)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    ended = unskew.run(dataset=tmp_path / "t.csv", impute="drop", **SETTINGS)  # type: ignore[arg-type]
+    told = {"dataset": tmp_path / "t.csv", "impute": "drop", "out": tmp_path / "run"}
+    ended = unskew.run(**told, **SETTINGS)  # type: ignore[arg-type]
     frame.loc[3, "a"] = np.nan
     answers = ended.predict(frame)
     assert answers.labels[3] == ""
     assert np.isnan(answers.probabilities[3]).all()
     assert answers.left_out == 1
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    assert main(["predict", f"{tmp_path}/run", f"{tmp_path}/new.csv", "-o", f"{tmp_path}/out.csv"]) == 0
+    assert f"{len(frame) - 1} of {len(frame)} predicted: " in capsys.readouterr().out
 
 
 def test_pictures_are_read_as_in_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

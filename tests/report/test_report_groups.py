@@ -277,3 +277,20 @@ def test_what_is_disclosed_is_read_from_the_log_or_from_the_method(write_run: Wr
     assert done.discloses == ("label counts (kld)",)
     assert cut.discloses == ("raw samples to the server (pooled)",)
     assert own.discloses is None
+
+
+def test_other_rows_or_columns_of_a_table_are_never_ranked_together(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    """Where rows with gaps are dropped the test set is another one; a method alone there is ahead of nobody."""
+    write_run("filled", [0.7, 0.8], method="fedavg", impute="median")
+    write_run("dropped", [0.8, 0.9], method="full", impute="drop")
+    assert labels(tmp_path) == [["full"], ["fedavg"]]
+    assert compare(tmp_path).headline.title == "2 settings, each with one method alone: nothing to compare"
+
+
+def test_a_client_column_and_its_partition_are_one_problem(write_run: WriteRun, tmp_path: Path) -> None:
+    """--client site and --by site deal samples out alike, so their runs are compared."""
+    write_run("client", [0.7, 0.8], method="fedavg", client="site", partition="by(site)")
+    write_run("by", [0.8, 0.9], method="full", partition="by(site)")
+    assert sorted(map(sorted, labels(tmp_path))) == [["fedavg", "full"]]

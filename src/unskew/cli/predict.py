@@ -95,7 +95,9 @@ def _said(answers: Prediction, out: Path | None) -> str:
     told = summary(answers)
     ranked = sorted(told["predicted"].items(), key=lambda one: -one[1])
     some = ", ".join(f"{count:,} {name}" for name, count in ranked[:8] if count)
-    lines = [f"{told['rows']:,} predicted: {some}" + (" …" if len(ranked) > 8 and ranked[8][1] else "")]
+    rows, answered = told["rows"], told["rows"] - told["left_out"]
+    many = f"{rows:,}" if answered == rows else f"{answered:,} of {rows:,}"
+    lines = [f"{many} predicted: {some}" + (" …" if len(ranked) > 8 and ranked[8][1] else "")]
     if told["left_out"]:
         lines.append(
             f"{told['left_out']:,} rows lack a value and have no answer (the run was trained with impute=drop)"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from unskew.errors import InputError
+from unskew.expression import written
 from unskew.report.results.gather import Record
 from unskew.spec import Spec
 
@@ -24,9 +25,10 @@ WATCHING = frozenset(
 
 DATA = (
     *("dataset", "label", "client", "partition", "clients", "fraction", "samples_per_client"),
-    *("min_samples", "emd", "partition_seed"),
+    *("min_samples", "emd", "partition_seed", "impute", "features", "drop_columns"),
 )
-"""Settings that make the problem."""
+"""Settings that make the problem. Which rows and columns of a table are used is part of it: where rows with gaps are
+dropped, other columns leave other test rows."""
 
 METHOD = ("method", "method_label")
 """Settings that say which method, and what it is called."""
@@ -131,6 +133,8 @@ def _settings(record: Record) -> dict[str, Any]:
     chosen["method_label"] = None if record.called == record.spec.method else record.called
     if record.data.get("given"):
         chosen["dataset"] = record.data.get("name", chosen["dataset"])
+    if (column := chosen["client"]) and chosen["partition"] == f"by({written(column)})":
+        chosen["client"] = None  # which says the same again
     return chosen
 
 
@@ -211,4 +215,6 @@ def _default(name: str) -> Any:
 def _said(name: str, value: Any) -> str:
     if isinstance(value, float):
         value = f"{value:g}"
+    if isinstance(value, tuple | list):
+        value = ",".join(map(str, value))
     return str(value) if name in BARE else f"{name}={'default' if value is None else value}"

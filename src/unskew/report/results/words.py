@@ -39,10 +39,13 @@ def headline(found: Sequence[tuple[Problem, Sequence[Row]]], notes: Sequence[str
 
 def _of_problems(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     leaders = [(problem, contenders(rows)[0]) for problem, rows in found]
-    wins = Counter(leader.group.label for _, leader in leaders)
-    label, times = wins.most_common(1)[0]
+    # who stands alone in a setting is ahead of nobody
+    wins = Counter(contenders(rows)[0].group.label for _, rows in found if len(contenders(rows)) > 1)
+    label, times = wins.most_common(1)[0] if wins else (leaders[0][1].group.label, 0)
     if len({row.group.label for _, rows in found for row in rows if not row.group.bound}) == 1:
         title = f"{label} in {len(found)} settings"
+    elif not wins:
+        title = f"{len(found)} settings, each with one method alone: nothing to compare"
     else:
         where = f"{times} of {len(found)}"
         if times == len(found):
@@ -64,7 +67,7 @@ def _of_problems(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     ]
     if len(told) > 6:
         told = [*told[:5], f"and {len(told) - 5} more below"]
-    tested = [leader for _, leader in leaders if leader.difference]
+    tested = [leader for _, leader in leaders if leader.difference and leader.difference.p is not None]
     sure = sum(map(beyond_chance, tested))
     how = f" Of {len(tested)} leads over a baseline {sure} cannot be explained by chance." if tested else ""
     around = next((leader.final for _, leader in leaders if leader.final.around is not None), None)
