@@ -290,6 +290,8 @@ def _toml(value: Any) -> str:
 
 def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """(settings, sweep table) of an experiment file; complaints name the file and the line."""
+    if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".npz"):
+        raise InputError(f"{path} holds data, and an experiment file ends in .toml; write --dataset {path}")
     try:
         text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:

@@ -156,3 +156,14 @@ def test_folders_and_names_with_brackets_are_whole_paths_too(
 def test_spaces_around_a_name_change_nothing(text: str) -> None:
     """A run looks at how the partition begins to see whether it brings its own number of clients."""
     assert Spec(partition=text).partition == "by(hosp)"
+
+
+def test_data_in_place_of_an_experiment_file_is_told_where_it_belongs(tmp_path):
+    """`diagnose` takes data in that place, so people try."""
+    table = tmp_path / "visits.csv"
+    table.write_text("a,label\n1,x\n")
+    with pytest.raises(InputError) as problem:
+        read_toml(table)
+    assert str(problem.value) == (
+        f"{table} holds data, and an experiment file ends in .toml; write --dataset {table}"
+    )
