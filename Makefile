@@ -19,10 +19,11 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)      ## the main job on embedded real data; ends with a table and a report
 	$(BIN)/unskew demo
 
-check: $(READY)     ## lint, format and types
+check: $(READY)     ## lint, format, types, and which layer may import which
 	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 
 test: check         ## lint, types and the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal

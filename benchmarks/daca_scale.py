@@ -10,11 +10,11 @@ import time
 
 import numpy as np
 
+from unskew.core.holdings import Holdings
+from unskew.core.roster import Roster
 from unskew.data.dataset import Dataset
 from unskew.data.partition import partition
-from unskew.holdings import Holdings
-from unskew.prepare import Cec, Daca, Scc
-from unskew.roster import Roster
+from unskew.parts.prepare import Cec, Daca, Scc
 from unskew.seeds import generator
 
 SECONDS, CLIENTS = 10, 2000

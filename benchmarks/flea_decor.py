@@ -16,10 +16,10 @@ import torch
 from torch import Tensor
 
 import unskew
-from unskew.distance_correlation import distance_correlation
-from unskew.objective import flea
-from unskew.optim import Adam
-from unskew.parts import Step, task_loss
+from unskew.core.optimisers import Adam
+from unskew.core.slots import Step, task_loss
+from unskew.metrics.distance_correlation import distance_correlation
+from unskew.parts.objective import flea
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",

@@ -13,24 +13,26 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from unskew.client import Task, train
+from unskew.core.client import Task, train
+from unskew.core.dispatch import client_job
+from unskew.core.faults import Faults
+from unskew.core.held import Moment
+from unskew.core.holdings import Holdings
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.roster import Roster
+from unskew.core.round import play_round
+from unskew.core.slots import Local
+from unskew.core.state import State, initial_state
+from unskew.core.store import ClientStore
+from unskew.core.types import Leg
 from unskew.data import Dataset, Federation
-from unskew.engines import Ground, Job, Loop, gpu
-from unskew.engines.errands import errand
-from unskew.engines.gpu import FastGPU
-from unskew.engines.site import Site
-from unskew.faults import Faults
-from unskew.holdings import Holdings, Moment
-from unskew.method import Method
+from unskew.engines import Job, Loop, RoundInputs
+from unskew.engines.device_data import DeviceData
+from unskew.engines.gpu import fast as gpu
+from unskew.engines.gpu.fast import FastGPU
 from unskew.models import build
-from unskew.net import Net
-from unskew.parts import Local
-from unskew.roster import Roster
-from unskew.round import play_round
-from unskew.run import params_hash
-from unskew.state import State, initial_state
-from unskew.store import ClientStore
-from unskew.types import Leg
+from unskew.runs.rounds import params_hash
 
 IMAGE, DIGIT, WINDOW = (3, 32, 32), (1, 28, 28), (1, 128, 3)
 
@@ -122,21 +124,21 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
         for engine in engines.values():
             engine.hold(holdings)
         jobs = {n: Job(method, roster, net, local, e, 9, clients, 0) for n, e in engines.items()}
-        ground = Ground(roster, {}, ClientStore(), Moment(0, clients=np.arange(clients)))
+        round_inputs = RoundInputs(roster, {}, ClientStore(), Moment(0, clients=np.arange(clients)))
         start = {k: v.to(device) for k, v in net.initial.items()}
         leg = Leg(np.arange(clients), start)
 
-        def visit(name: str, jobs=jobs, leg=leg, ground=ground, clients=clients) -> float:
+        def visit(name: str, jobs=jobs, leg=leg, round_inputs=round_inputs, clients=clients) -> float:
             engine = jobs[name].engine
             torch.backends.cuda.matmul.allow_tf32 = "tf32" in name or "bf16" in name
             torch.backends.cudnn.allow_tf32 = "tf32" in name or "bf16" in name
             torch.cuda.synchronize()
             began = time.perf_counter()
-            update = engine.visit(jobs[name], leg, np.arange(clients), ground)
+            update = engine.visit(jobs[name], leg, np.arange(clients), round_inputs)
             torch.cuda.synchronize()
             return int(update.samples.sum()) / (time.perf_counter() - began)
 
-        site = Site(fed.dataset, torch.float32, torch.device(device))
+        device_data = DeviceData(fed.dataset, torch.float32, torch.device(device))
         task = Task(net, (), local, 0, 10)
 
         def sequential(
@@ -144,17 +146,17 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             leg=leg,
             roster=roster,
             holdings=holdings,
-            ground=ground,
-            site=site,
+            round_inputs=round_inputs,
+            device_data=device_data,
             task=task,
             local=local,
         ) -> float:
             job = Job(Method.parse("fedavg"), roster, net, local, Loop(), 9, 1, 0)
-            one = replace(errand(job, leg, 0, ground, holdings))
+            one = replace(client_job(job, leg, 0, round_inputs, holdings))
             one.held, one.census = one.held.to(device), one.census.to(device)
             torch.cuda.synchronize()
             began = time.perf_counter()
-            samples = train(task, site.pool, one).samples
+            samples = train(task, device_data.pool, one).samples
             torch.cuda.synchronize()
             return samples / (time.perf_counter() - began)
 

@@ -14,13 +14,13 @@ import time
 import numpy as np
 import torch
 
+from unskew.core.roster import Roster
+from unskew.core.state import NOBODY
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.prepare import Oversample
-from unskew.roster import Roster
+from unskew.parts.prepare import Oversample
+from unskew.parts.select import KLD
 from unskew.seeds import generator
-from unskew.select import KLD
-from unskew.state import NOBODY
 
 CLIENTS = (1_000, 10_000, 100_000)
 CLASSES, SAMPLES, SECONDS = 100, 100, 1.0

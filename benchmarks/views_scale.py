@@ -14,14 +14,14 @@ from statistics import median
 
 import numpy as np
 
+from unskew.core.method import Method
+from unskew.core.round import play_round
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.method import Method
-from unskew.round import play_round
-from unskew.run import single_threaded
+from unskew.runs.rounds import single_threaded
+from unskew.runs.setup import prepare
+from unskew.runs.spec import Spec
 from unskew.seeds import generator
-from unskew.setup import prepare
-from unskew.spec import Spec
 
 CLIENTS = (1_000, 10_000, 100_000)
 SAMPLES, CLASSES, COHORT, TIMES = 16, 4, 20, 2.0

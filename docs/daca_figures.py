@@ -17,8 +17,8 @@ import numpy as np
 
 from unskew.data.partition import partition
 from unskew.network import Wireless
-from unskew.prepare import Cec, Daca, Scc
-from unskew.prepare.clustered import Clustered, Clusters, after_sharing, system_emds
+from unskew.parts.prepare import Cec, Daca, Scc
+from unskew.parts.prepare.clustered import Clustered, Clusters, after_sharing, system_emds
 from unskew.report.clusters import Cluster, cluster_picture
 from unskew.report.drawing import save_chart
 from unskew.report.theme import BLUE, MUTED, ORANGE, PINK, RED

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from unskew.prepare.oversample import additions
-from unskew.select.kld import balanced, uneven
+from unskew.parts.prepare.oversample import additions
+from unskew.parts.select.kld import balanced, uneven
 
 COUNTS = np.array([[8, 2, 2], [0, 6, 3], [1, 0, 7], [0, 0, 6]])
 THRESHOLD, BETA, ETA_MAX = 0.01, 3, 0.1

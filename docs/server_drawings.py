@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from drawings import BLUE, GREY, INK, ORANGE, Drawing
 
-from unskew.calibrate.ccvr import drawn, merged, moments
+from unskew.parts.calibrate.ccvr import drawn, merged, moments
 from unskew.seeds import generator
 
 COLOURS = (BLUE, ORANGE)

@@ -29,7 +29,7 @@ def as_page(text: str) -> str:
 def settings() -> str:
     """Every setting of a run in a table: its type, its default and its help."""
     from unskew.expression import in_words, written
-    from unskew.spec import HINTS, Spec
+    from unskew.runs.spec import HINTS, Spec
 
     rows = ["| setting | is | default | what it does |", "|---|---|---|---|"]
     for field in dataclasses.fields(Spec):

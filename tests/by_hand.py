@@ -11,19 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.aggregate import FedAvg
-from unskew.costs import Costs
+from unskew.core.engine import RoundInputs
+from unskew.core.held import Held, Moment
+from unskew.core.holdings import Holdings
+from unskew.core.ledger import Ledger
+from unskew.core.method import Method
+from unskew.core.roster import Roster
+from unskew.core.round import begun
+from unskew.core.slots import Batch, Objective, Out, Play, Prepare, Schedule, Step
+from unskew.core.types import Cohort, Leg, Tree, Update
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
-from unskew.engines.engine import Ground
-from unskew.holdings import Held, Holdings, Moment
-from unskew.method import Method
-from unskew.parts import Batch, Objective, Out, Play, Prepare, Schedule, Step
-from unskew.roster import Roster
-from unskew.round import begun
+from unskew.parts.aggregate import FedAvg
 from unskew.seeds import generator
-from unskew.tiny import ready
-from unskew.types import Cohort, Leg, Tree, Update
+from unskew.testing.toy_federation import ready
 
 
 def numbers(*values: float) -> Tensor:
@@ -192,12 +193,12 @@ def viewed(
 def before_round_0(part: Objective, federation: Federation) -> Tree:
     """What the server remembers for a part once clients sent what they send before the first round."""
     setup = ready(Method.of(part), federation)
-    return begun(setup.job, setup.state.server, Costs(0))[part.name]
+    return begun(setup.job, setup.state.server, Ledger(0))[part.name]
 
 
-def round_of(job: Any, t: int, clients: Any, shared: Any, store: Any) -> Ground:
+def round_of(job: Any, t: int, clients: Any, shared: Any, store: Any) -> RoundInputs:
     """The ground that these clients train on in round ``t``."""
-    return Ground(job.roster, shared, store, Moment(t, clients=np.asarray(clients)))
+    return RoundInputs(job.roster, shared, store, Moment(t, clients=np.asarray(clients)))
 
 
 @dataclass

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_matrix
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.network import Wireless
 from unskew.seeds import generator
 

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from unskew.errors import InputError
-from unskew.spec import Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,27 +52,26 @@ class Silent:
 class Lines(Silent):
     """One line about every tenth of the run, and one a minute at least, for logs and pipes."""
 
-    def __init__(self, spec: Spec, done: int):
-        self.spec, self.first, self.began = spec, done, time.monotonic()
+    def __init__(self, method: str, rounds: int, done: int):
+        self.method, self.rounds, self.first, self.began = method, rounds, done, time.monotonic()
         self.said = self.began
 
     def advance(self, line: dict[str, Any]) -> None:
-        n, of, now = line["round"], self.spec.rounds, time.monotonic()
+        n, of, now = line["round"], self.rounds, time.monotonic()
         if n == of or n * 10 // of != (n - 1) * 10 // of or now - self.said >= 60:
             self.said = now
             left = (now - self.began) / max(1, n - self.first) * (of - n)
             accuracy = line.get("global_test_accuracy")
             shown = f"accuracy {accuracy:.4f}, " if accuracy is not None else ""
-            _say(f"{self.spec.method}: round {n}/{of}, {shown}{duration(left)} left")
+            _say(f"{self.method}: round {n}/{of}, {shown}{duration(left)} left")
 
 
 class Bar:
     """A Rich progress bar on stderr."""
 
-    def __init__(self, spec: Spec, done: int):
+    def __init__(self, label: str, rounds: int, done: int):
         self.bar = drawn()
-        label = f"{spec.method} · seed {spec.seed}"
-        self.task = self.bar.add_task(label, total=spec.rounds, completed=done, said="")
+        self.task = self.bar.add_task(label, total=rounds, completed=done, said="")
 
     def __enter__(self) -> Bar:
         self.bar.__enter__()
@@ -233,14 +231,17 @@ def is_terminal() -> bool:
     return console.is_terminal or console.is_jupyter
 
 
-def progress_for(wanted: bool | Progress, spec: Spec, done: int) -> Progress:
+def progress_for(wanted: bool | Progress, method: str, seed: int, rounds: int, done: int) -> Progress:
+    """What shows how far a run is: what its caller brought, or the bar or the lines that fit where it runs."""
     if not wanted:
         return Silent()
     if not isinstance(wanted, bool):
         if not all(hasattr(wanted, verb) for verb in ("__enter__", "advance", "__exit__")):
             raise InputError(f"progress is True, False or an object with advance(line), not {wanted!r}")
         return wanted
-    return Bar(spec, done) if is_terminal() else Lines(spec, done)
+    if is_terminal():
+        return Bar(f"{method} · seed {seed}", rounds, done)
+    return Lines(method, rounds, done)
 
 
 def tell_columns(about: Mapping[str, Any]) -> None:

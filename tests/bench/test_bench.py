@@ -24,9 +24,9 @@ from unskew.bench.jobs import CLASSES, StandardJob
 from unskew.bench.peak import multiply_adds_a_second
 from unskew.bench.peers import PeerFailed
 from unskew.cli import main
+from unskew.core.types import Ids
 from unskew.errors import InputError, RunFailed
 from unskew.models import MODELS, build
-from unskew.types import Ids
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = replace(JOBS["C"], clients=6, samples=7, cohort=3, epochs=2, batch=4)

@@ -10,13 +10,13 @@ import pytest
 
 from unskew.cli import completion, main
 from unskew.cli.settings import WORDS
+from unskew.core.decay import DECAYS
 from unskew.data.partition import FAMILIES
 from unskew.data.partition import PRESETS as SPLITS
 from unskew.data.sources import SOURCES
-from unskew.decay import DECAYS
-from unskew.method import PARTS, PRESETS
 from unskew.models import MODELS
 from unskew.network import NETWORKS
+from unskew.parts import PARTS, PRESETS
 
 
 @pytest.fixture

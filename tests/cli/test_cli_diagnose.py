@@ -145,7 +145,7 @@ def test_measuring_needs_neither_torch_nor_a_drawing_library() -> None:
 
 def test_readmes_diagnosis_agrees_with_the_demo() -> None:
     """As planned there: SEM is to be tried, two phases of five are not, and nobody has what FedAug would augment."""
-    from unskew.demo import diagnosis
+    from unskew.cli.demo_experiment import diagnosis
 
     advised = {advice.part: advice for advice in diagnosis().advice}
     assert advised["sem"].fit == "try"

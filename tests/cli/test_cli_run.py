@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from unskew.cli import main
-from unskew.method import PARTS, PRESETS
+from unskew.parts import PARTS, PRESETS
 from unskew.sealed import unsealed
 
 SMALL = ["--clients", "8", "--cohort", "2", "--rounds", "2", "--model", "linear", "--engine", "loop"]
@@ -122,7 +122,7 @@ def test_a_command_that_fails_at_random_is_one_sentence_and_code_1(
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("the sky fell")
 
-    monkeypatch.setattr(sys.modules["unskew.run"], "play_round", broken)
+    monkeypatch.setattr(sys.modules["unskew.runs.rounds"], "play_round", broken)
     out, err = said(capsys, "run", *SMALL, "--out", "run", "--json", code=1)
     assert (out, err.strip()) == ("", "error: RuntimeError: the sky fell (add --debug for the traceback)")
     assert json.loads(Path("run/result.json").read_text())["status"] == "failed"

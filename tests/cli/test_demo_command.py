@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from unskew import demo
+from unskew.cli import demo_experiment as demo
 from unskew.cli import main
-from unskew.log import read_folder
-from unskew.method import Method
-from unskew.run import run
-from unskew.spec import Spec, read_toml
-from unskew.sweep import Cell, cells, flags
+from unskew.core.method import Method
+from unskew.runs.folder import read_folder
+from unskew.runs.rounds import run
+from unskew.runs.spec import Spec, read_toml
+from unskew.runs.sweep import Cell, cells, flags
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from unskew.cli import app, main
 from unskew.cli.methods import _short
 from unskew.expression import summary
-from unskew.method import PARTS
+from unskew.parts import PARTS
 
 
 def test_every_part_is_listed_with_what_it_does():
@@ -46,7 +46,7 @@ def test_a_part_of_ones_own_is_shown_like_any_other(tmp_path, monkeypatch):
     (tmp_path / "mine_shown.py").write_text(
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
-        "from unskew.parts import Objective\n"
+        "from unskew.core.slots import Objective\n"
         "@dataclass(frozen=True)\n"
         "class Mine(Objective):\n"
         "    '''Does what I want.'''\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from unskew.buffer import batch_of, dealt, gathered, handed_out, owners, restored, roomy, stored
+from unskew.core.exchanged_rows import batch_of, dealt, gathered, handed_out, owners, restored, roomy, stored
 from unskew.seeds import generator
 
 

@@ -15,18 +15,19 @@ import numpy as np
 import pytest
 
 from unskew.cli import main
+from unskew.core.decay import decay
+from unskew.core.method import Method
+from unskew.core.views import view
 from unskew.data.partition import FAMILIES, partition
-from unskew.decay import decay
 from unskew.errors import InputError, one_line
 from unskew.expression import AtMost, build, parse
-from unskew.memory import memory, memory_sentence, refuse_larger
-from unskew.method import PARTS, Method
+from unskew.machine.memory import memory, memory_sentence, refuse_larger
 from unskew.models import MODELS
 from unskew.models import build as build_model
 from unskew.network import network_of
-from unskew.privacy.views import view
-from unskew.schedule.sem import SEM
-from unskew.spec import Spec
+from unskew.parts import PARTS
+from unskew.parts.schedule.sem import SEM
+from unskew.runs.spec import Spec
 
 VALUES = (
     *("0", "-1", "0.5", "1e6", "1e9", "1e12", "1e15", "1e16", "1e18", "1e30", "1e300", "-1e300", "1e-300"),

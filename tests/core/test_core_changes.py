@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 import torch
 
-from unskew.changes import on_its_device
 from unskew.cli import main
+from unskew.core.slots import Play, Schedule
+from unskew.core.types import Tree
 from unskew.errors import InputError
-from unskew.parts import Play, Schedule
+from unskew.parts.schedule import Plain
 from unskew.progress import Silent
-from unskew.run import Run, params_hash, resume, run
-from unskew.schedule import Plain
-from unskew.settings import Renewed
-from unskew.spec import FREE, Spec
-from unskew.types import Tree
+from unskew.runs.changes import on_its_device
+from unskew.runs.rounds import Run, params_hash, resume, run
+from unskew.runs.settings import Renewed
+from unskew.runs.spec import FREE, Spec
 
 COMMON: dict[str, Any] = {
     "clients": 12,
@@ -154,7 +154,7 @@ def test_a_killed_change_of_plan_leaves_a_run_of_the_old_plan(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["unskew.run"], "record", killed)
+        patch.setattr(sys.modules["unskew.runs.rounds"], "record", killed)
         with pytest.raises(KeyboardInterrupt):
             resume(tmp_path / "run", progress=False, rounds=5)
     assert told(resume(tmp_path / "run", progress=False)) == before

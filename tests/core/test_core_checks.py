@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from unskew.aggregate import FedAvg
-from unskew.checks import BEHAVIOUR, CHECKS, check_method, check_part, example
+from unskew.core.method import Method
+from unskew.core.slots import Aggregate, Objective, Part, Play, Select, Step, Visit
+from unskew.core.types import Cohort, Tree, Update
 from unskew.errors import InputError
-from unskew.method import PARTS, PRESETS, Method
-from unskew.parts import Aggregate, Objective, Part, Play, Select, Step, Visit
-from unskew.schedule import Plain
-from unskew.tiny import play, tiny
-from unskew.types import Cohort, Tree, Update
+from unskew.parts import PARTS, PRESETS
+from unskew.parts.aggregate import FedAvg
+from unskew.parts.schedule import Plain
+from unskew.testing.checks import BEHAVIOUR, CHECKS, check_method, check_part, example
+from unskew.testing.toy_federation import play, tiny
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -293,7 +294,7 @@ def test_a_part_that_asks_for_a_probe_is_handed_it() -> None:
             heard.append({k: v.clone() for k, v in update.probes.items()} | {"clients": update.clients})
             return super().weights(update)
 
-    from unskew.method import Method
+    from unskew.core.method import Method
 
     federation = tiny()
     play(replace(Method(), aggregate=Listens()), federation, rounds=1)

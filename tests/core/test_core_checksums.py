@@ -16,12 +16,12 @@ import pytest
 
 from unskew.cli import main
 from unskew.errors import InputError
-from unskew.kept import read_model
-from unskew.log import UNSEALED, read_folder
 from unskew.report.results.comparison import compare
-from unskew.run import Run, params_hash, resume, run
+from unskew.runs.folder import UNSEALED, read_folder
+from unskew.runs.rounds import Run, params_hash, resume, run
+from unskew.runs.snapshots import read_model
+from unskew.runs.sweep import planned
 from unskew.sealed import CHECKSUM, sealed, unsealed
-from unskew.sweep import planned
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",

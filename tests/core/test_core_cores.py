@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from unskew.cores import container_quota, cores
 from unskew.errors import InputError
+from unskew.machine.cores import container_quota, cores
 
 
 def files(root: Path, content: dict[str, str]) -> Path:
@@ -73,7 +73,7 @@ def test_a_quota_a_binding_and_a_limit_each_count(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("UNSKEW_CORES", raising=False)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     for quota, found in ((None, 8), (1.5, 2), (0.2, 1), (64.0, 8)):
-        monkeypatch.setattr("unskew.cores.container_quota", lambda quota=quota: quota)
+        monkeypatch.setattr("unskew.machine.cores.container_quota", lambda quota=quota: quota)
         assert cores() == found
     monkeypatch.setenv("UNSKEW_CORES", "3")
     assert cores() == 3

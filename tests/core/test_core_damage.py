@@ -19,13 +19,13 @@ from safetensors.torch import save_file
 from torch import nn
 
 from unskew.cli import main
+from unskew.core.state import SEAL
 from unskew.errors import InputError, RunFailed, one_line
-from unskew.log import RunFolder, read_folder
 from unskew.progress import Silent
-from unskew.run import Run, params_hash, resume, run
+from unskew.runs.folder import RunFolder, read_folder
+from unskew.runs.rounds import Run, params_hash, resume, run
 from unskew.sealed import unsealed
-from unskew.state import SEAL
-from unskew.tiny import tiny
+from unskew.testing.toy_federation import tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*it goes on after round")
 

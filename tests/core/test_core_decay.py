@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unskew.decay import decay
+from unskew.core.decay import decay
 from unskew.errors import InputError
 
 

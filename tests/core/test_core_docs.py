@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from unskew.checks import CHECKS, FORM
 from unskew.cli import main
+from unskew.testing.checks import CHECKS, FORM
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "checks.md"
 

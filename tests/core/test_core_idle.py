@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 
 from unskew import run
-from unskew.method import Method
-from unskew.parts import Play, Schedule
-from unskew.tiny import play, tiny
-from unskew.types import Leg, Tree
+from unskew.core.method import Method
+from unskew.core.slots import Play, Schedule
+from unskew.core.types import Leg, Tree
+from unskew.testing.toy_federation import play, tiny
 
 FEW = {"rounds": 2, "progress": False, "model": "linear", "cohort": 8, "lr": 0.1}
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from unskew.errors import InputError
-from unskew.run import Run, resume, run
+from unskew.runs.rounds import Run, resume, run
+from unskew.runs.spec import Spec
+from unskew.runs.sweep import flags
 from unskew.sealed import unsealed
 from unskew.seeds import generator
-from unskew.spec import Spec
-from unskew.sweep import flags
 
 COMMON: dict[str, Any] = {
     "clients": 20,

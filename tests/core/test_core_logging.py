@@ -14,7 +14,7 @@ import pytest
 
 import unskew
 from unskew.cli import main
-from unskew.engines.workers import Crew
+from unskew.engines.cpu.workers import Crew
 
 QUICK = {"clients": 4, "cohort": 2, "partition": "iid", "model": "linear", "progress": False}
 SOURCE = Path(unskew.__file__).parent

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from unskew.aggregate import FedAvg
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import PARTS, PRESETS, Method
-from unskew.prepare import Pooled
-from unskew.schedule import Plain
-from unskew.select import Full, Uniform
+from unskew.parts import PARTS, PRESETS
+from unskew.parts.aggregate import FedAvg
+from unskew.parts.prepare import Pooled
+from unskew.parts.schedule import Plain
+from unskew.parts.select import Full, Uniform
 
 
 def test_the_plain_method_is_fedavg() -> None:
@@ -80,7 +81,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     (tmp_path / "my_own_part.py").write_text(
         "from dataclasses import dataclass\n"
         "from typing import ClassVar\n"
-        "from unskew.aggregate import FedAvg\n\n\n"
+        "from unskew.parts.aggregate import FedAvg\n\n\n"
         "@dataclass(frozen=True)\n"
         "class Mine(FedAvg):\n"
         '    """Averages, by another name."""\n\n'

@@ -14,10 +14,10 @@ from torch import nn
 
 import unskew
 from unskew.cli import main
+from unskew.core.method import Method
+from unskew.core.slots import Objective
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.parts import Objective
-from unskew.spec import Spec
+from unskew.runs.spec import Spec
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from unskew.data.files import data_folder
 from unskew.privacy import Context, attack, subject
 from unskew.renamed import FLAGS, Renamed
 from unskew.report.diagnosis import diagnose
-from unskew.spec import HINTS, read_toml
+from unskew.runs.spec import HINTS, read_toml
 
 QUICK = {"clients": 4, "cohort": 2, "rounds": 1, "partition": "iid", "model": "linear", "progress": False}
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]

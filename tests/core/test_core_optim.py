@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from unskew.core.optimisers import clip, optimizer
+from unskew.core.slots import Local
 from unskew.errors import InputError
-from unskew.optim import clip, optimizer
-from unskew.parts import Local
 
 RULES: list[tuple[dict[str, Any], Any]] = [
     ({}, lambda p: torch.optim.SGD(p, 0.1)),

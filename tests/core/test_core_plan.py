@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.parts import Local
-from unskew.plan import Plan, batches_in, plan, subset
+from unskew.core.plan import Plan, batches_in, plan, subset
+from unskew.core.slots import Local
 from unskew.seeds import borrowed, generator
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from unskew.measure import gamma
 from unskew.progress import Bar, Drawn, duration, voice, working
-from unskew.run import run
-from unskew.setup import prepare
-from unskew.spec import Spec
+from unskew.runs.measure import gamma
+from unskew.runs.rounds import run
+from unskew.runs.setup import prepare
+from unskew.runs.spec import Spec
 
 TINY: dict[str, Any] = {"clients": 6, "cohort": 2, "rounds": 2, "model": "linear", "lr": 0.1, "fraction": 0.1}
 
@@ -77,7 +77,7 @@ def test_gamma_says_how_far_it_is_and_how_many_clients_it_drew(capsys: pytest.Ca
 def test_a_bar_of_long_work_stands_below_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a task of the run's own bar while it lasts."""
     monkeypatch.setattr("unskew.progress.MOMENT", 0.0)
-    bar = Bar(Spec(rounds=2), 0)
+    bar = Bar("fedavg", 2, 0)
     with voice(bar):
         with working("clients", 3) as advance:
             advance(2)

@@ -11,21 +11,21 @@ import torch
 from torch import nn
 
 from by_hand import round_of
-from unskew.aggregate import FedAvg
+from unskew.core.faults import Faults, finite
+from unskew.core.method import Method
+from unskew.core.round import play_round
+from unskew.core.slots import Objective, Play, Visit
+from unskew.core.state import State
+from unskew.core.types import Leg, Tree, Update, weighted_sum
 from unskew.errors import InputError
-from unskew.faults import Faults, finite
-from unskew.method import Method
-from unskew.parts import Objective, Play, Visit
-from unskew.round import play_round
-from unskew.run import params_hash, run
-from unskew.schedule import Plain
+from unskew.parts.aggregate import FedAvg
+from unskew.parts.schedule import Plain
+from unskew.parts.select import Full, Uniform
+from unskew.runs.rounds import params_hash, run
+from unskew.runs.setup import prepare
+from unskew.runs.spec import Spec
 from unskew.seeds import generator
-from unskew.select import Full, Uniform
-from unskew.setup import prepare
-from unskew.spec import Spec
-from unskew.state import State
-from unskew.tiny import apart, play, ready, tiny
-from unskew.types import Leg, Tree, Update, weighted_sum
+from unskew.testing.toy_federation import apart, play, ready, tiny
 
 
 def rounds(

@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 import unskew
+from unskew.core.method import Method
 from unskew.data import Federation, from_arrays
 from unskew.errors import InputError, RunFailed
-from unskew.method import Method
 from unskew.progress import Silent
-from unskew.run import Run, params_hash, resume, run
+from unskew.runs.rounds import Run, params_hash, resume, run
 from unskew.sealed import unsealed
-from unskew.tiny import ready, tiny
+from unskew.testing.toy_federation import ready, tiny
 
 SETTINGS: dict[str, Any] = {
     "model": "mlp(hidden=[6])",
@@ -96,8 +96,8 @@ def whole() -> Run:
 
 def test_the_public_names_are_functions_and_classes() -> None:
     """``unskew.run`` stays the function although a file of that name was loaded."""
-    import unskew.run
-    import unskew.sweep
+    import unskew.runs.rounds
+    import unskew.runs.sweep
 
     assert unskew.run is run
     assert unskew.resume is resume
@@ -175,8 +175,8 @@ def test_a_method_needs_no_importable_class() -> None:
     from dataclasses import dataclass
     from typing import ClassVar
 
-    from unskew.aggregate import FedAvg
-    from unskew.method import Method
+    from unskew.core.method import Method
+    from unskew.parts.aggregate import FedAvg
 
     @dataclass(frozen=True)
     class Here(FedAvg):
@@ -269,9 +269,9 @@ def test_measurements_of_a_run_that_explodes_are_null(tmp_path: Path) -> None:
 
 def test_a_diverged_model_has_no_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part whose correlation is not a number is left out of the line; a divergence is null."""
-    from unskew.measure import correlation_watch, finite
+    from unskew.runs.measure import correlation_watch, finite
 
-    monkeypatch.setattr("unskew.privacy.correlation.watch", lambda *_: lambda model: {"a": 0.5, "b": np.nan})
+    monkeypatch.setattr("unskew.runs.correlation.watch", lambda *_: lambda model: {"a": 0.5, "b": np.nan})
     job = ready(Method()).job
     assert correlation_watch(job)({}) == {"a": 0.5}
     assert [finite(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
@@ -428,7 +428,7 @@ def test_an_interrupt_in_the_middle_of_a_line_loses_nothing(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The round is in memory but not yet in the file: the checkpoint must not know more than the log."""
-    from unskew.log import RunFolder
+    from unskew.runs.folder import RunFolder
 
     out, plain = tmp_path / "run", RunFolder.append
 
@@ -449,7 +449,7 @@ def test_an_interrupt_while_a_round_is_judged_keeps_the_rounds_before(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fourth round is played and not yet in the log: what is saved is the third."""
-    module = sys.modules["unskew.run"]  # the name is the function, too
+    module = sys.modules["unskew.runs.rounds"]  # the name is the function, too
 
     out, plain = tmp_path / "run", module.judged
 

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-from unskew.engines.fast import FastCPU
-from unskew.engines.gpu import FastGPU
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.slots import Objective, Step, soft_labels
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.loop import Loop
-from unskew.method import Method
 from unskew.models import build
-from unskew.net import Net
-from unskew.parts import Objective, Step, soft_labels
-from unskew.tiny import apart, normed, play
+from unskew.testing.toy_federation import apart, normed, play
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import unskew
-from unskew.run import run
-from unskew.settings import AllSettings, Settings
-from unskew.spec import HINTS
-from unskew.sweep import sweep
+from unskew.runs.rounds import run
+from unskew.runs.settings import AllSettings, Settings
+from unskew.runs.spec import HINTS
+from unskew.runs.sweep import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,9 @@ def test_the_keywords_are_the_fields_of_spec():
     wanted = {name: as_keyword(hint) for name, hint in HINTS.items()}
     found = typing.get_type_hints(AllSettings)
     other = {*found.items()} ^ {*wanted.items()}
-    assert not other, f"src/unskew/settings.py differs from Spec in {sorted({name for name, _ in other})}"
+    assert not other, (
+        f"src/unskew/runs/settings.py differs from Spec in {sorted({name for name, _ in other})}"
+    )
 
 
 def test_run_and_sweep_take_these_keywords():

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 from unskew.cli import main
-from unskew.client_names import with_names, with_numbers
 from unskew.data import from_arrays
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.report import write_report
-from unskew.run import resume, run
-from unskew.spec import Spec
-from unskew.tiny import tiny
+from unskew.runs.client_names import with_names, with_numbers
+from unskew.runs.rounds import resume, run
+from unskew.runs.spec import Spec
+from unskew.testing.toy_federation import tiny
 
 SITES = ("north ward", "south", "east")
 

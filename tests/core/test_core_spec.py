@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from unskew.cli import app
 from unskew.errors import InputError
-from unskew.spec import Spec, read_toml
-from unskew.sweep import flags
+from unskew.runs.spec import Spec, read_toml
+from unskew.runs.sweep import flags
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_the_flags_of_a_spec_make_that_spec(monkeypatch: pytest.MonkeyPatch) -> 
     """A sweep hands its cells over as flags, so these must lose nothing."""
     import json
 
-    monkeypatch.setattr("unskew.setup.prepare", lambda spec: None)  # its data is nowhere
+    monkeypatch.setattr("unskew.runs.setup.prepare", lambda spec: None)  # its data is nowhere
     shown = CliRunner().invoke(app, ["run", "--dry-run", "--json", *flags(CHANGED)])
     assert shown.exit_code == 0, shown.output
     assert Spec.of(json.loads(shown.stdout)) == CHANGED

@@ -13,9 +13,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from unskew.core.state import ClientStore, State, load_state, save_state, write_atomically
 from unskew.errors import InputError
-from unskew.run import params_hash
-from unskew.state import ClientStore, State, load_state, save_state, write_atomically
+from unskew.runs.rounds import params_hash
 
 
 def state(round: int = 1, value: float = 1.0) -> State:

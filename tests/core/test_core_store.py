@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from unskew.core.state import State, load_state, save_state
+from unskew.core.store import ClientStore
+from unskew.core.types import Tree
 from unskew.seeds import generator
-from unskew.state import State, load_state, save_state
-from unskew.store import ClientStore
-from unskew.types import Tree
 
 
 def filled(budget: int) -> tuple[ClientStore, dict[int, Tree]]:

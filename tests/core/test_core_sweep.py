@@ -14,11 +14,11 @@ import pytest
 
 from unskew.cli import main
 from unskew.errors import InputError
-from unskew.run import run
+from unskew.runs.rounds import run
+from unskew.runs.setup import check_words
+from unskew.runs.spec import Spec
+from unskew.runs.sweep import Cell, cells, folder_name, sweep, table
 from unskew.sealed import unsealed
-from unskew.setup import check_words
-from unskew.spec import Spec
-from unskew.sweep import Cell, cells, folder_name, sweep, table
 
 TINY: dict[str, Any] = {"clients": 6, "rounds": 2, "model": "linear", "partition": "iid", "engine": "loop"}
 FILE = 'clients = 6\nrounds = 2\nmodel = "linear"\npartition = "iid"\nengine = "loop"\n\n[sweep]\n'

@@ -11,12 +11,12 @@ import pytest
 
 from unskew.cli import main
 from unskew.cli.sweep import Teller
-from unskew.run import run
-from unskew.spec import Spec
-from unskew.sweep import Cell, allowed, seconds_left, sweep
-from unskew.warm import FORKS, Cold
+from unskew.runs.fork_server import FORKS, Cold
+from unskew.runs.rounds import run
+from unskew.runs.spec import Spec
+from unskew.runs.sweep import Cell, allowed, seconds_left, sweep
 
-SWEEP = sys.modules["unskew.sweep"]  # ``unskew.sweep`` is the function
+SWEEP = sys.modules["unskew.runs.sweep"]  # ``unskew.sweep`` is the function
 TINY: dict[str, Any] = {
     "clients": 6,
     "cohort": 2,
@@ -31,7 +31,7 @@ import os, signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
-from unskew.select import Uniform
+from unskew.parts.select import Uniform
 
 @dataclass(frozen=True)
 class Telling(Uniform):

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.distance_correlation import distance_correlation
+from unskew.metrics.distance_correlation import distance_correlation
 from unskew.seeds import generator
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import unskew
 from by_hand import moved
+from unskew.core.method import Method
 from unskew.data.dataset import Dataset
 from unskew.data.partition import Partition, partition
 from unskew.errors import InputError
-from unskew.method import Method
 
 SITES = np.array(["north", "south", "north", "east", "south", "east"] * 4)
 

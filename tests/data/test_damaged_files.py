@@ -17,7 +17,7 @@ from unskew.data import load
 from unskew.data.partition import Partition, partition
 from unskew.errors import InputError
 from unskew.network import network_of
-from unskew.spec import read_toml
+from unskew.runs.spec import read_toml
 
 
 def a_table() -> pd.DataFrame:
@@ -119,7 +119,7 @@ def test_a_range_without_end_is_refused_before_it_is_made(tmp_path: Path) -> Non
 
 def test_images_are_measured_before_they_are_scaled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     an_image(tmp_path / "images")
-    monkeypatch.setattr("unskew.memory.memory", lambda: 10**8)
+    monkeypatch.setattr("unskew.machine.memory.memory", lambda: 10**8)
     with pytest.raises(
         InputError, match=r"6 images of 4096x4096 pixels would take 604 MB of memory, and there are 100 MB"
     ):

@@ -77,7 +77,7 @@ def test_the_readme_and_the_guide_name_no_path_of_a_machine() -> None:
 
 def test_the_overview_names_every_part_and_preset() -> None:
     """Whoever adds a part adds it to the table that a newcomer reads first."""
-    from unskew.method import PARTS, PRESETS
+    from unskew.parts import PARTS, PRESETS
 
     overview = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     assert [name for name in (*PARTS, *PRESETS) if f"`{name}`" not in overview] == []

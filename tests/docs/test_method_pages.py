@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from unskew.method import PARTS, PRESETS, Method
-from unskew.spec import Spec, grid_values, read_toml
+from unskew.core.method import Method
+from unskew.parts import PARTS, PRESETS
+from unskew.runs.spec import Spec, grid_values, read_toml
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted((DOCS / "methods").glob("*.md"))

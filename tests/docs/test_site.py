@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import unskew
-from unskew.spec import Spec
+from unskew.runs.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

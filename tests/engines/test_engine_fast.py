@@ -13,29 +13,31 @@ import pytest
 import torch
 from torch import nn
 
-from unskew.client import Errand
+from unskew.core.client import ClientJob
+from unskew.core.faults import Faults
+from unskew.core.holdings import Holdings
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.roster import Roster
+from unskew.core.round import play_round
+from unskew.core.slots import Local
+from unskew.core.state import State, initial_state
+from unskew.core.types import Leg
 from unskew.data import Dataset, Federation
-from unskew.engines import Engine, Ground, Job, Loop, gpu
-from unskew.engines.choose import device_of
-from unskew.engines.fast import FastCPU
-from unskew.engines.gpu import FastGPU, _batch_sizes
-from unskew.engines.lanes import Lanes
-from unskew.engines.workers import Crew
+from unskew.engines import Engine, Job, Loop, RoundInputs
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.cpu.workers import Crew
+from unskew.engines.gpu import fast as gpu
+from unskew.engines.gpu.fast import FastGPU, _batch_sizes
+from unskew.engines.gpu.stream_graphs import Lanes
 from unskew.errors import InputError, RunFailed
-from unskew.faults import Faults
-from unskew.holdings import Holdings
-from unskew.method import PARTS, Method
 from unskew.models import build
-from unskew.net import Net
-from unskew.objective.fedprox import FedProx
-from unskew.parts import Local
-from unskew.roster import Roster
-from unskew.round import play_round
-from unskew.run import params_hash, single_threaded
-from unskew.select.uniform import Uniform
-from unskew.spec import Spec
-from unskew.state import State, initial_state
-from unskew.types import Leg
+from unskew.parts import PARTS
+from unskew.parts.objective.fedprox import FedProx
+from unskew.parts.select.uniform import Uniform
+from unskew.runs.choose_engine import device_of
+from unskew.runs.rounds import params_hash, single_threaded
+from unskew.runs.spec import Spec
 
 SIZES = [7, 13, 1, 9, 6, 5, 11, 3]
 METHODS = [
@@ -223,15 +225,17 @@ def test_plans_are_made_one_leg_ahead(method: str, foreseen: bool, monkeypatch: 
     """All after the first leg, where the next one can be foreseen, but for SEM's odd client, which trains alone; the
     loop's numbers either way."""
     expected = played(Loop(), "mlp(hidden=[9])", method, torch.float64, 3)
-    early, real = [], gpu.errand
+    early, real = [], gpu.client_job
 
-    def watched(job: Job, leg: Leg, row: int, ground: Ground, holdings: Holdings, planned: Any) -> Errand:
-        found = real(job, leg, row, ground, holdings, planned)
-        if ground.t > 0 or leg.done > 0:
+    def watched(
+        job: Job, leg: Leg, row: int, round_inputs: RoundInputs, holdings: Holdings, planned: Any
+    ) -> ClientJob:
+        found = real(job, leg, row, round_inputs, holdings, planned)
+        if round_inputs.t > 0 or leg.done > 0:
             early.append(any(found.plan is plan for plan in planned.values()))
         return found
 
-    monkeypatch.setattr(gpu, "errand", watched)
+    monkeypatch.setattr(gpu, "client_job", watched)
     assert apart(expected, played(FastGPU("cpu"), "mlp(hidden=[9])", method, torch.float64, 3)) < 1e-9
     odd = 2 if "sem" in method else 0  # after round 0; one is lost in some
     assert early
@@ -515,7 +519,7 @@ def test_a_cohort_too_large_to_keep_is_summed_where_it_trains(
 ) -> None:
     """The sum of models is the same model, to rounding, and any number of workers gives the same bits."""
     expected = played(FastCPU(workers=1), "mlp(hidden=[9])", method, torch.float64, 3)
-    monkeypatch.setattr("unskew.engines.summed.LARGE", 0)
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGE", 0)
     inline = played(FastCPU(workers=1), "mlp(hidden=[9])", method, torch.float64, 3)
     assert 0 <= apart(expected, inline) < 1e-12
     assert params_hash(played(crew, "mlp(hidden=[9])", method, torch.float64, 3).params) == params_hash(

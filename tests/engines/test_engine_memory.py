@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import torch
 
+from unskew.core.method import Method
 from unskew.engines import stacked
-from unskew.engines.fast import FastCPU
-from unskew.engines.gpu import FastGPU
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import RunFailed
-from unskew.method import Method
-from unskew.tiny import apart, play
+from unskew.testing.toy_federation import apart, play
 
 ERRORS = [torch.cuda.OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA error: out of memory")]
 

@@ -12,15 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from unskew.core.method import Method
+from unskew.core.slots import Objective, Step
+from unskew.core.types import Tree
 from unskew.data import Federation
-from unskew.engines.choose import choose
-from unskew.engines.fast import FastCPU
+from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.recorded import KEPT, _layout, aten, rewritten
-from unskew.method import PARTS, Method
-from unskew.parts import Objective, Step
-from unskew.spec import Spec
-from unskew.tiny import play, tiny
-from unskew.types import Tree
+from unskew.parts import PARTS
+from unskew.runs.choose_engine import choose
+from unskew.runs.spec import Spec
+from unskew.testing.toy_federation import play, tiny
 
 OBJECTIVES = sorted(name for name, part in PARTS.items() if issubclass(part, Objective))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from by_hand import holding
-from unskew.engines import gpu
-from unskew.method import Method
-from unskew.tiny import apart, normed, play, tiny
+from unskew.core.method import Method
+from unskew.engines.gpu import fast as gpu
+from unskew.testing.toy_federation import apart, normed, play, tiny
 
 UNEQUAL = holding([[12, 3, 0], [0, 9, 1], [4, 4, 4], [0, 0, 30], [21, 0, 0], [0, 8, 8]])
 

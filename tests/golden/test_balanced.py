@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from by_hand import Lens, numbers, seen
-from unskew.checks import check_method
-from unskew.client import Scene, Task, loss
+from unskew.core.client import Scene, Task, loss
+from unskew.core.method import Method
+from unskew.core.slots import Local, task_loss
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import Balanced, FedLC
-from unskew.parts import Local, task_loss
-from unskew.tiny import play, tiny
+from unskew.parts.objective import Balanced, FedLC
+from unskew.testing.checks import check_method
+from unskew.testing.toy_federation import play, tiny
 
 
 class Seeing(Lens):

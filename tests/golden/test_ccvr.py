@@ -7,11 +7,11 @@ import torch
 
 import unskew
 from by_hand import numbers
-from unskew.calibrate.ccvr import Gaussian, classifier, drawn, merged, moments
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
+from unskew.parts.calibrate.ccvr import Gaussian, classifier, drawn, merged, moments
 from unskew.seeds import generator
-from unskew.tiny import MODEL, normed, play, ready, tiny
+from unskew.testing.toy_federation import MODEL, normed, play, ready, tiny
 
 FEW = Method.parse("ccvr(virtual=20)")
 

@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from by_hand import holding, moved
-from unskew.data.sharing import SERVER
+from unskew.core.method import Method
+from unskew.core.roster import Roster
+from unskew.core.sharing import SERVER
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.network import Wireless
-from unskew.prepare import Cec, CentralSharing, Daca, Scc
-from unskew.prepare.clustered import ALONE, after_sharing, heads_of, joined, system_emds
-from unskew.roster import Roster
-from unskew.tiny import play
+from unskew.parts.prepare import Cec, CentralSharing, Daca, Scc
+from unskew.parts.prepare.clustered import ALONE, after_sharing, heads_of, joined, system_emds
+from unskew.testing.toy_federation import play
 
 pytestmark = pytest.mark.filterwarnings("ignore:the thresholds of")
 

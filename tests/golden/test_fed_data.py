@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from by_hand import holding, moved
+from unskew.core.method import Method
+from unskew.core.roster import Roster
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.prepare import CentralSharing, FedData
-from unskew.roster import Roster
-from unskew.tiny import play
+from unskew.parts.prepare import CentralSharing, FedData
+from unskew.testing.toy_federation import play
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by fed_data")
 

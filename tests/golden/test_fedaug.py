@@ -9,14 +9,14 @@ import pytest
 
 from by_hand import holding, viewed
 from unskew.augment import FAMILIES, altered
+from unskew.core.method import Method
 from unskew.data.dataset import Dataset
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.metrics import system_emd
-from unskew.prepare import FedAug
-from unskew.prepare.fedaug import additions, distances, levels
+from unskew.parts.prepare import FedAug
+from unskew.parts.prepare.fedaug import additions, distances, levels
 from unskew.seeds import generator
-from unskew.tiny import play
+from unskew.testing.toy_federation import play
 
 SKEWED = holding([[14, 1, 1], [1, 14, 1], [2, 1, 13], [6, 5, 5]])
 
@@ -177,7 +177,7 @@ def test_a_resumed_run_makes_the_same_copies(redraw):
 
 def test_copies_come_from_all_originals_in_turn():
     """Seven copies of three originals: each two or three times."""
-    from unskew.prepare.fedaug import _in_turn
+    from unskew.parts.prepare.fedaug import _in_turn
 
     drawn = _in_turn(np.array([4, 5, 9]), 7, generator(0, "turn"))
     assert sorted(np.unique(drawn, return_counts=True)[1]) == [2, 2, 3]

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
+from unskew.core.plan import plan
+from unskew.core.slots import Local
 from unskew.data import Dataset, Federation
 from unskew.models import build
-from unskew.parts import Local
-from unskew.plan import plan
-from unskew.run import Run, run
+from unskew.runs.rounds import Run, run
 
 
 def federation(x: Any, y: Any, sizes: list[int], classes: int = 2) -> Federation:

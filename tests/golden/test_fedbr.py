@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from by_hand import before_round_0, holding, numbers, seen
+from unskew.core.method import Method
+from unskew.core.net import Net
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.models import build
-from unskew.net import Net
-from unskew.objective import FedBR
-from unskew.tiny import play, tiny
+from unskew.parts.objective import FedBR
+from unskew.testing.toy_federation import play, tiny
 
 
 def head():

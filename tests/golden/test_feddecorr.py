@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from by_hand import seen
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import FedDecorr
-from unskew.objective.feddecorr import correlation
+from unskew.parts.objective import FedDecorr
+from unskew.parts.objective.feddecorr import correlation
 from unskew.seeds import generator
 
 

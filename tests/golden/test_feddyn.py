@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from by_hand import FakeNet, numbers, update
-from unskew.aggregate import FedAvg
+from unskew.core.method import Method
+from unskew.core.slots import Batch, Step, Visit
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import FedDyn
-from unskew.parts import Batch, Step, Visit
-from unskew.tiny import play, tiny
+from unskew.parts.aggregate import FedAvg
+from unskew.parts.objective import FedDyn
+from unskew.testing.toy_federation import play, tiny
 
 
 def test_the_penalty_and_its_gradient():

@@ -7,10 +7,10 @@ from math import log2
 import pytest
 
 from by_hand import FakeNet, numbers, update
-from unskew.aggregate import FedFA
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.tiny import play
+from unskew.parts.aggregate import FedFA
+from unskew.testing.toy_federation import play
 
 
 def landed(accuracy, clients=(4, 9), deltas=((1.0, 0.0), (0.0, 1.0)), lr=0.1):
@@ -89,7 +89,7 @@ def test_the_epsilons_are_those_of_the_reference():
 
 def test_only_clients_that_took_part_are_remembered():
     """Three rounds of four of a hundred clients: at most twelve numbers."""
-    from unskew.tiny import tiny
+    from unskew.testing.toy_federation import tiny
 
     played = play(Method.parse("fedfa"), tiny(sizes=[3] * 100))
     memory = played.state.server["fedfa"]

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from by_hand import FakeNet, numbers, update
-from unskew.aggregate import FedAvg, FedFV
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.tiny import play
+from unskew.parts.aggregate import FedAvg, FedFV
+from unskew.testing.toy_federation import play
 
 ONE, TWO = [1.0, 0.0], [-1.0, 1.0]  # their product is -1: a conflict
 
@@ -109,7 +109,7 @@ def test_without_conflicts_it_is_uniform_fedavg_to_the_last_bit():
 
 def test_one_client_is_a_plain_round():
     """A run of one client has nobody to conflict with."""
-    from unskew.tiny import tiny
+    from unskew.testing.toy_federation import tiny
 
     alone = tiny(sizes=[6])
     assert play(Method.parse("fedfv"), alone).hash == play(Method.parse("fedavg"), alone).hash

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from by_hand import numbers
+from unskew.core.method import Method
+from unskew.core.slots import Batch, Out, Step
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.models.generator import EPS, generated, sample_generator, trained
-from unskew.objective import FedGen
-from unskew.objective.fedgen import alike
-from unskew.parts import Batch, Out, Step
+from unskew.parts.objective import FedGen
+from unskew.parts.objective.fedgen import alike
 from unskew.seeds import generator
-from unskew.tiny import apart, normed, play, ready
+from unskew.testing.toy_federation import apart, normed, play, ready
 
 
 def rows(*points):

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from by_hand import numbers, seen
+from unskew.core.method import Method
+from unskew.core.slots import task_loss
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import FedLC
-from unskew.parts import task_loss
-from unskew.tiny import play, tiny
+from unskew.parts.objective import FedLC
+from unskew.testing.toy_federation import play, tiny
 
 
 def loss(part, step):

@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from by_hand import before_round_0, holding, numbers
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.slots import Batch, Step, task_loss
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.models import build
-from unskew.net import Net
-from unskew.objective import FedMix
-from unskew.parts import Batch, Step, task_loss
-from unskew.tiny import apart, other_engines, play
+from unskew.parts.objective import FedMix
+from unskew.testing.toy_federation import apart, other_engines, play
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by fedmix")
 

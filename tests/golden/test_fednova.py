@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from by_hand import numbers, update
-from unskew.aggregate import FedAvg, FedNova
-from unskew.method import Method
-from unskew.optim import travelled
-from unskew.parts import Local
-from unskew.tiny import normed, play, tiny
+from unskew.core.method import Method
+from unskew.core.optimisers import travelled
+from unskew.core.slots import Local
+from unskew.parts.aggregate import FedAvg, FedNova
+from unskew.testing.toy_federation import normed, play, tiny
 
 
 def test_two_clients_with_two_and_four_steps():

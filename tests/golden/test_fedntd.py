@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from by_hand import numbers, seen
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import FedNTD
+from unskew.parts.objective import FedNTD
 
 OBLIVIOUS = numbers(0.0, 0.0, 0.0)
 """A global model that says (0, 0, 0) of everything."""

@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from by_hand import FakeNet, numbers, update
+from unskew.core.method import Method
+from unskew.core.slots import Batch, Step
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import FedProx
-from unskew.parts import Batch, Step
-from unskew.tiny import play
+from unskew.parts.objective import FedProx
+from unskew.testing.toy_federation import play
 
 
 def step(w, anchor, **trees):

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from by_hand import numbers, seen
+from unskew.core.method import Method
+from unskew.core.slots import task_loss
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import FedRS
-from unskew.parts import task_loss
+from unskew.parts.objective import FedRS
 
 
 def test_the_loss_of_two_classes_and_its_gradient():

@@ -11,18 +11,18 @@ import torch
 from torch import nn
 
 from by_hand import numbers
-from unskew.client import Scene, Task, gradients
-from unskew.distance_correlation import distance_correlation
+from unskew.core.client import Scene, Task, gradients
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.slots import Batch, Local, Step
+from unskew.core.types import nbytes
 from unskew.errors import InputError
-from unskew.method import Method
+from unskew.metrics.distance_correlation import distance_correlation
 from unskew.models import build
-from unskew.net import Net
-from unskew.objective import FLea
-from unskew.objective.fedntd import FedNTD
-from unskew.objective.flea import Mixed
-from unskew.parts import Batch, Local, Step
-from unskew.tiny import apart, normed, other_engines, play, ready, tiny
-from unskew.types import nbytes
+from unskew.parts.objective import FLea
+from unskew.parts.objective.fedntd import FedNTD
+from unskew.parts.objective.flea import Mixed
+from unskew.testing.toy_federation import apart, normed, other_engines, play, ready, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by flea")
 

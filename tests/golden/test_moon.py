@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from by_hand import Lens, numbers, seen
+from unskew.core.method import Method
+from unskew.core.slots import Visit
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import MOON
-from unskew.parts import Visit
-from unskew.tiny import normed, play
+from unskew.parts.objective import MOON
+from unskew.testing.toy_federation import normed, play
 
 RIGHT, UP = numbers(1.0, 0.0), numbers(0.0, 1.0)
 """Models under which the sample (1, 1) has the features (1, 0) and (0, 1)."""

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch import nn
 
+from unskew.core.plan import plan
+from unskew.core.slots import Local
 from unskew.data import Dataset, load
 from unskew.data.partition import partition
 from unskew.models import build
-from unskew.parts import Local
-from unskew.plan import plan
-from unskew.run import run
+from unskew.runs.rounds import run
 
 MODEL, SEED, ROUNDS = "mlp(hidden=[16])", 3, 3
 LOCAL = Local(epochs=2, batch=8, lr=0.1)

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from by_hand import Table, holding
+from unskew.core.method import Method
+from unskew.core.round import play_round
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.round import play_round
-from unskew.schedule import PhaseShift
-from unskew.schedule.phase_shift import _share
-from unskew.tiny import normed, play, ready, tiny
+from unskew.parts.schedule import PhaseShift
+from unskew.parts.schedule.phase_shift import _share
+from unskew.testing.toy_federation import normed, play, ready, tiny
 
 # client 0 has one sample and adds 1 a round, client 1 has three and adds 2
 TWO = holding([[1, 0], [1, 2]])

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from by_hand import FakeNet, numbers, update
-from unskew.aggregate import FedAvg, FedNova
+from unskew.core.method import Method
+from unskew.core.slots import Batch, Step, Visit
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.objective import Scaffold
-from unskew.parts import Batch, Step, Visit
-from unskew.tiny import normed, play, tiny
+from unskew.parts.aggregate import FedAvg, FedNova
+from unskew.parts.objective import Scaffold
+from unskew.testing.toy_federation import normed, play, tiny
 
 
 def visit(**given):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from by_hand import Table, holding, update
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.schedule import SEM
-from unskew.schedule.sem import _assigned, _distances
+from unskew.parts.schedule import SEM
+from unskew.parts.schedule.sem import _assigned, _distances
 from unskew.seeds import generator
-from unskew.tiny import normed, play, tiny
+from unskew.testing.toy_federation import normed, play, tiny
 
 # client 0 adds 1, client 1 triples, client 2 adds 10; two, four and six samples
 RULES = {0: lambda w: w + 1, 1: lambda w: w * 3, 2: lambda w: w + 10}
@@ -205,14 +205,14 @@ def test_relayed_and_direct_models_are_the_same():
 
 def test_a_client_that_goes_on_with_its_own_model_sends_nothing():
     """Three models at clients 1, 0 and 2, of which the last stays: two travel."""
-    from unskew.costs import Costs
-    from unskew.types import Leg
+    from unskew.core.ledger import Ledger
+    from unskew.core.types import Leg
 
     carry = update([[0.0, 0.0]] * 3, [1, 1, 1])
-    costs = Costs(model=100)
-    costs.asked = {0, 1, 2}
-    costs.sent(Leg(np.array([1, 0, 2]), {}, carry=carry, source="peer"), {})
-    assert costs.peer["model"] == 200
+    ledger = Ledger(model=100)
+    ledger.asked = {0, 1, 2}
+    ledger.sent(Leg(np.array([1, 0, 2]), {}, carry=carry, source="peer"), {})
+    assert ledger.peer["model"] == 200
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,20 @@ import torch
 
 import unskew
 from by_hand import FakeNet, holding, viewed
+from unskew.core.method import Method
+from unskew.core.roster import Roster
+from unskew.core.slots import Local
+from unskew.core.types import Cohort, PerClient
 from unskew.engines import Loop
-from unskew.engines.fast import FastCPU
+from unskew.engines.cpu.fast import FastCPU
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.parts import Local
-from unskew.prepare import Oversample
-from unskew.prepare.oversample import additions
-from unskew.roster import Roster
+from unskew.parts.prepare import Oversample
+from unskew.parts.prepare.oversample import additions
+from unskew.parts.select import KLD
+from unskew.parts.select.kld import balanced, uneven
+from unskew.parts.tune import Dynamic
 from unskew.seeds import generator
-from unskew.select import KLD
-from unskew.select.kld import balanced, uneven
-from unskew.tiny import apart, play, ready
-from unskew.tune import Dynamic
-from unskew.types import Cohort, PerClient
+from unskew.testing.toy_federation import apart, play, ready
 
 A, B, C, D = range(4)
 COUNTS = [[8, 2, 2], [0, 6, 3], [1, 0, 7], [0, 0, 6]]
@@ -292,9 +292,9 @@ class Books(Loop):
         super().__init__()
         self.visits = []
 
-    def visit(self, job, leg, rows, ground):
-        update = super().visit(job, leg, rows, ground)
-        self.visits.append((leg, update, ground.roster))
+    def visit(self, job, leg, rows, round_inputs):
+        update = super().visit(job, leg, rows, round_inputs)
+        self.visits.append((leg, update, round_inputs.roster))
         return update
 
 
@@ -334,15 +334,15 @@ def test_a_client_trains_on_what_it_was_told():
     seen = []
 
     class Watching(Loop):
-        def visit(self, job, leg, rows, ground):
-            from unskew.engines.errands import errand
+        def visit(self, job, leg, rows, round_inputs):
+            from unskew.core.dispatch import client_job
 
             for row in rows:
-                found = errand(job, leg, int(row), ground, self.holdings)
+                found = client_job(job, leg, int(row), round_inputs, self.holdings)
                 assert found.census.tolist() == leg.settings.per_class[row].tolist()
                 assert set(found.held.tolist()) <= set(federation.samples(int(leg.clients[row])))
                 seen.append((int(leg.clients[row]), tuple(sorted(found.held.tolist()))))
-            return super().visit(job, leg, rows, ground)
+            return super().visit(job, leg, rows, round_inputs)
 
     play(part, federation, rounds=6, engine=Watching())
     assert len({held for client, held in seen if client == 2}) > 1
@@ -366,7 +366,7 @@ def test_samples_used_are_those_trained_on_each_once_a_round(expression):
 def test_where_only_a_sum_is_kept_the_weights_are_the_same(expression, monkeypatch):
     """Large cohorts are summed as they come: by what each client was told to train on."""
     expected = play(Method.parse(expression), FOUR)
-    monkeypatch.setattr("unskew.engines.summed.LARGE", 0)
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGE", 0)
     engine = FastCPU(workers=1)
     found = play(Method.parse(expression), FOUR, engine=engine)
     assert apart(expected.state.params, found.state.params) < 1e-9

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.func import functional_call, vmap
 
+from unskew.core.net import Net
 from unskew.models import build
 from unskew.models.patches import PatchedConv2d, can_be_patched, patch
-from unskew.net import Net
 
 LAYERS = [
     {"kernel_size": 3},

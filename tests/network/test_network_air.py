@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from unskew.cli import main
+from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.run import resume, run
-from unskew.spec import Spec
-from unskew.tiny import play, tiny
+from unskew.runs.rounds import resume, run
+from unskew.runs.spec import Spec
+from unskew.testing.toy_federation import play, tiny
 
 FLAT = "wireless(snr=0, fading=flat, bandwidth=1000)"  # log2(1 + 1) = 1: a kilobit a second over any link
 

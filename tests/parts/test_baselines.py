@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from unskew.checks import check_method
-from unskew.engines.fast import FastCPU
-from unskew.engines.gpu import FastGPU
+from unskew.core.method import Method
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import InputError
-from unskew.method import Method
-from unskew.tiny import apart, normed, play
+from unskew.testing.checks import check_method
+from unskew.testing.toy_federation import apart, normed, play
 
 BASELINES = (
     "moon",

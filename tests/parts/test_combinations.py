@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from by_hand import holding
-from unskew.method import Method
-from unskew.tiny import apart, other_engines, play
+from unskew.core.method import Method
+from unskew.testing.toy_federation import apart, other_engines, play
 
 SCHEDULES = ("plain", "sem", "phase_shift(2)", "phase_shift(4)")
 BASES = ("fedavg", "fedprox", "scaffold", "fednova", "feddyn", "fedfa", "fedfv")

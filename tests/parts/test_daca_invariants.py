@@ -16,8 +16,8 @@ from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.data.partition import partition
 from unskew.network import Wireless
-from unskew.prepare import Cec, CentralSharing, Daca, Scc
-from unskew.prepare.clustered import ALONE, after_sharing, system_emds
+from unskew.parts.prepare import Cec, CentralSharing, Daca, Scc
+from unskew.parts.prepare.clustered import ALONE, after_sharing, system_emds
 from unskew.seeds import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore:the thresholds of")

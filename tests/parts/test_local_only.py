@@ -10,15 +10,15 @@ import pytest
 import torch
 
 import unskew
-from unskew.engines.fast import FastCPU
+from unskew.core.method import Method
+from unskew.core.store import OWN_MODEL, ClientStore
+from unskew.engines.cpu.fast import FastCPU
 from unskew.errors import InputError
-from unskew.method import Method
+from unskew.parts.schedule import alone
 from unskew.privacy import attack
 from unskew.progress import Silent
-from unskew.run import resume, run
-from unskew.schedule import alone
-from unskew.store import OWN_MODEL, ClientStore
-from unskew.tiny import apart, models, play, tiny
+from unskew.runs.rounds import resume, run
+from unskew.testing.toy_federation import apart, models, play, tiny
 
 LOCAL = Method.parse("local_only")
 SETTINGS: dict[str, Any] = {

@@ -9,13 +9,14 @@ import torch
 import unskew
 from by_hand import viewed
 from unskew.augment import FAMILIES
-from unskew.checks import example
+from unskew.core.method import Method
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
 from unskew.expression import build
-from unskew.method import PARTS, Method
+from unskew.parts import PARTS
 from unskew.seeds import generator
-from unskew.tiny import apart, other_engines, play
+from unskew.testing.checks import example
+from unskew.testing.toy_federation import apart, other_engines, play
 
 KINDS = {"series": ((1, 64, 2), "harnet"), "spectrogram": ((1, 12, 20), "audionet")}
 

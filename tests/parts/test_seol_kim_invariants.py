@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from by_hand import FakeNet, holding, viewed
-from unskew.method import Method
-from unskew.parts import Local
-from unskew.prepare import Oversample
-from unskew.prepare.oversample import additions
+from unskew.core.method import Method
+from unskew.core.slots import Local
+from unskew.core.types import Cohort, PerClient
+from unskew.parts.prepare import Oversample
+from unskew.parts.prepare.oversample import additions
+from unskew.parts.select import KLD
+from unskew.parts.select.kld import balanced, uneven
+from unskew.parts.tune import Dynamic
 from unskew.seeds import generator
-from unskew.select import KLD
-from unskew.select.kld import balanced, uneven
-from unskew.tiny import apart, other_engines, play
-from unskew.tune import Dynamic
-from unskew.types import Cohort, PerClient
+from unskew.testing.toy_federation import apart, other_engines, play
 
 COUNTS = arrays.arrays(
     np.int64,

@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from unskew.core.method import Method
+from unskew.core.slots import Tune
+from unskew.core.types import PerClient
 from unskew.engines import Loop
-from unskew.method import Method
-from unskew.parts import Tune
-from unskew.tiny import play, tiny
-from unskew.types import PerClient
+from unskew.testing.toy_federation import play, tiny
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from unskew.privacy.context import Context
 from unskew.privacy.findings import findings
 from unskew.privacy.inversion import Inversion
 from unskew.privacy.laboratory import attack
-from unskew.privacy.page import charts, draw, grids
 from unskew.privacy.reconstruction import Reconstruction
 from unskew.privacy.verdict import verdict
+from unskew.report.attack.page import charts, draw
+from unskew.report.grids import grids
 from unskew.report.results.look import colour_of
 
 

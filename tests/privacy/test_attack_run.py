@@ -13,18 +13,18 @@ import torch
 
 import unskew
 from unskew.cli import main
+from unskew.core.views import Averages, Features, Samples
 from unskew.data.federation import Federation
 from unskew.errors import InputError
-from unskew.kept import kept_rounds, read_model
 from unskew.privacy import Context, Inversion, Reconstruction, attack, subject
 from unskew.privacy.context import identify
-from unskew.privacy.correlation import in_pieces
 from unskew.privacy.groups import Groups
 from unskew.privacy.inversion import gradient_of, observed, read_labels, search
 from unskew.privacy.laboratory import read
 from unskew.privacy.overfitting import Group, dealt, overfitting
 from unskew.privacy.reconstruction import reconstruct
-from unskew.privacy.views import Averages, Features, Samples
+from unskew.runs.correlation import in_pieces
+from unskew.runs.snapshots import kept_rounds, read_model
 from unskew.seeds import generator
 
 SETTINGS = {
@@ -400,7 +400,7 @@ def test_large_averages_are_seen_in_pieces(run, monkeypatch):
     target = subject(run)
     places = target.drawn.fresh(30, 40, generator(0, "pieces"))
     whole = target.seen({}, Averages(40), places)
-    monkeypatch.setattr("unskew.privacy.correlation.HELD", 3 * 40 * 64)
+    monkeypatch.setattr("unskew.runs.correlation.HELD", 3 * 40 * 64)
     for a, b in zip(whole, target.seen({}, Averages(40), places), strict=True):
         assert torch.allclose(a, b, atol=1e-6)
     assert len(list(in_pieces(Averages(40), (1, 8, 8), 30))) == 10

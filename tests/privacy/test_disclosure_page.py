@@ -8,8 +8,8 @@ import pytest
 
 import unskew
 from unskew.privacy import Context, Reconstruction, attack
-from unskew.privacy.figures import main
 from unskew.report import write_report
+from unskew.reproduce.flea_figures import main
 
 SETTINGS = {
     "dataset": "digits",

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import davies_bouldin_score
 
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.views import Averages, Features, Samples, view, views_of
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.metrics.clusters import davies_bouldin
 from unskew.models import build
-from unskew.net import Net
 from unskew.privacy.exposure import expected, exposure, matrix
 from unskew.privacy.quality import judged, matched, mse, psnr, ssim
-from unskew.privacy.views import Averages, Features, Samples, view, views_of
 from unskew.seeds import generator
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from unskew.log import UNSEALED
-from unskew.spec import Spec
+from unskew.runs.folder import UNSEALED
+from unskew.runs.spec import Spec
 
 WriteRun = Callable[..., Path]
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unskew.catalogue import disclosures
-from unskew.conditions import CONDITIONS, Planned
+from unskew.core.conditions import CONDITIONS, Planned
+from unskew.core.method import Method
+from unskew.core.plan import plan
+from unskew.core.slots import Local
 from unskew.errors import InputError
-from unskew.method import Method
 from unskew.metrics import skew
-from unskew.parts import Local
-from unskew.plan import plan
+from unskew.parts.catalogue import disclosures
 from unskew.report import advice as advising
 from unskew.report.advice import REMEDIES, Advice, advise
 from unskew.report.situation import Situation
-from unskew.tiny import tiny
+from unskew.testing.toy_federation import tiny
 
 
 def advice_for(counts: np.ndarray, **plan: Any) -> dict[str, Advice]:
@@ -120,7 +120,7 @@ def test_availability_is_read_from_one_place(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_catalogue_says_what_the_parts_say() -> None:
     """It reads files, so that a diagnosis need not load torch, and agrees with the classes in them."""
-    from unskew.method import PARTS
+    from unskew.parts import PARTS
 
     assert dict(disclosures()) == {name: part.discloses for name, part in PARTS.items()}
 

@@ -18,8 +18,8 @@ from unskew.report import run_card, write_report
 from unskew.report.results.comparison import compare
 from unskew.report.results.repeat import alone, whole
 from unskew.report.results.tables import csv_text, escaped, latex_text
-from unskew.spec import Spec, read_toml
-from unskew.sweep import cells
+from unskew.runs.spec import Spec, read_toml
+from unskew.runs.sweep import cells
 
 WriteRun = Callable[..., Path]
 

@@ -18,7 +18,7 @@ from unskew.report import write_report
 from unskew.report.results.comparison import compare
 from unskew.report.results.look import KNOWN, colour_of, styles
 from unskew.report.results.write import pixels
-from unskew.spec import Spec
+from unskew.runs.spec import Spec
 
 WriteRun = Callable[..., Path]
 OWN = "mine.parts:Softened(power=0.3)"

@@ -11,17 +11,17 @@ import pytest
 import torch
 
 from by_hand import holding
+from unskew.core.held import BEFORE, OWN
+from unskew.core.method import Method
+from unskew.core.questions import Query
+from unskew.core.roster import Roster
+from unskew.core.round import play_round
+from unskew.core.slots import Objective, Select
+from unskew.core.types import Cohort
 from unskew.errors import InputError
-from unskew.holdings import BEFORE, OWN
-from unskew.measure import centralized_twin, correlation_watch, divergence, gamma
-from unskew.method import Method
-from unskew.parts import Objective, Select
-from unskew.query import Query
-from unskew.roster import Roster
-from unskew.round import play_round
+from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
 from unskew.testing import Walled, check_part
-from unskew.tiny import apart, ready, tiny
-from unskew.types import Cohort
+from unskew.testing.toy_federation import apart, ready, tiny
 
 SKEWED = [[14, 1, 1], [1, 9, 2], [2, 1, 13], [6, 5, 5], [3, 8, 1]]
 

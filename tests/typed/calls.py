@@ -6,7 +6,7 @@ import numpy as np
 
 import unskew
 from unskew import Federation, Method, Settings, Spec
-from unskew.schedule import SEM
+from unskew.parts.schedule import SEM
 
 
 def well_written(federation: Federation) -> None:

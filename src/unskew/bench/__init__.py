@@ -3,8 +3,9 @@
 Needs torch and numpy only, so that it runs on a GPU machine that has little else.
 """
 
-from unskew.bench.compare import Options, bench
+from unskew.bench.compare import bench
 from unskew.bench.jobs import JOBS, StandardJob, jobs_named
+from unskew.bench.options import Options
 from unskew.bench.scaling import growth
 from unskew.bench.table import growth_text, text
 

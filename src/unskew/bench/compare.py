@@ -19,54 +19,17 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from unskew.bench.jobs import CLASSES, JOBS, StandardJob
+from unskew.bench.jobs import CLASSES, StandardJob
+from unskew.bench.options import Options
 from unskew.bench.ours import Ours
 from unskew.bench.peak import TRAINING, multiply_adds_a_second, threads
-from unskew.bench.peers import PEERS, Peer, PeerFailed
-from unskew.cores import cores
-from unskew.engines.choose import choose, device_of
-from unskew.errors import InputError, RunFailed, unknown
+from unskew.bench.peers import Peer, PeerFailed
+from unskew.core.net import Net
+from unskew.core.types import Ids
+from unskew.errors import RunFailed
+from unskew.machine.cores import cores
 from unskew.models import build
-from unskew.net import Net
-from unskew.spec import Spec
-from unskew.types import Ids
-
-ENGINES = ("loop", "fast")
-
-
-@dataclass(frozen=True)
-class Options:
-    """What to compare: the flags of ``unskew bench``."""
-
-    jobs: Sequence[StandardJob] = (JOBS["A"], JOBS["B"], JOBS["C"])
-    engines: Sequence[str] = ENGINES
-    rounds: int = 5
-    peers: Sequence[str] = ()
-    device: str = "auto"
-    workers: int | None = None
-    block: int | None = None
-    compile: bool = False
-    precision: str = "fp32"
-
-    def __post_init__(self) -> None:
-        for name in self.engines:
-            if name not in ENGINES:
-                raise unknown("engine", name, ENGINES)
-        for name in self.peers:
-            if name not in PEERS:
-                raise unknown("peer", name, PEERS)
-        if not self.engines:
-            raise InputError("name at least one engine: --engines loop,fast")
-        if self.rounds < 1:
-            raise InputError(f"rounds must be at least 1, not {self.rounds}")
-        device = device_of(self.spec())
-        choose(self.spec(), device, float("inf"))  # says what does not go together before anything is started
-        if self.peers and device.type != "cpu":
-            raise InputError("peers are measured on the cpu; add --device cpu, or leave --peers out")
-
-    def spec(self, engine: str = "fast") -> Spec:
-        chosen = {k: getattr(self, k) for k in ("device", "workers", "block", "compile", "precision")}
-        return Spec.of(chosen | {"engine": engine})
+from unskew.runs.choose_engine import device_of
 
 
 class Contender(Protocol):

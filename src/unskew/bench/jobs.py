@@ -8,12 +8,13 @@ from functools import cached_property
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.core.slots import Local
+from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.data.partition import partition
 from unskew.errors import InputError, unknown
 from unskew.models import MODELS
-from unskew.parts import Local
 from unskew.seeds import generator
 
 CLASSES = 10

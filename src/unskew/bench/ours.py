@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from unskew.bench.jobs import CLASSES, StandardJob
+from unskew.bench.options import Options
 from unskew.bench.peak import synchronize
+from unskew.core.engine import Engine, Job
+from unskew.core.holdings import Holdings
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.roster import Roster
+from unskew.core.round import play_round
+from unskew.core.state import initial_state
+from unskew.core.types import Ids, Leg, Update
 from unskew.data.federation import Federation
-from unskew.engines.choose import choose, device_of
-from unskew.engines.engine import Engine, Job
 from unskew.engines.loop import Loop
-from unskew.holdings import Holdings
-from unskew.method import Method
 from unskew.models import build
-from unskew.net import Net
-from unskew.roster import Roster
-from unskew.round import play_round
-from unskew.state import initial_state
-from unskew.types import Ids, Leg, Update
-
-if TYPE_CHECKING:
-    from unskew.bench.compare import Options
+from unskew.runs.choose_engine import choose, device_of
 
 
 class Noting:
@@ -91,9 +89,9 @@ class Ours:
         device = torch.device(self.job.device)
         synchronize(device)
         began = time.perf_counter()
-        self.state, costs = play_round(self.job, self.state)
+        self.state, ledger = play_round(self.job, self.state)
         synchronize(device)
-        return time.perf_counter() - began, int(costs["sample_steps"])
+        return time.perf_counter() - began, int(ledger["sample_steps"])
 
     def close(self) -> None:
         self.noting.close()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from unskew.cores import cores
+from unskew.machine.cores import cores
 
 TRAINING = 3
 """Passes of a training step counted in forward passes: forward, gradient by input, gradient by weight."""

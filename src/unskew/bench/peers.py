@@ -19,23 +19,12 @@ import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-import unskew
 from unskew.bench.jobs import CLASSES, StandardJob
-from unskew.cores import cores
-from unskew.types import Ids
-
-if TYPE_CHECKING:
-    from unskew.bench.compare import Options
-
-PEERS: dict[str, str] = {
-    "plain": "a plain loop: the model copied for each client, DataLoader, torch.optim.SGD",
-    "flower": "Flower's simulation",
-    "pfl": "pfl-research's simulated backend",
-    "fluke": "fluke's FedAvg",
-}
-"""Whom we compare with; ``plain`` needs no environment of its own."""
+from unskew.bench.options import PEERS, Options
+from unskew.core.types import Ids
+from unskew.machine.cores import cores
 
 PATIENCE = 600.0
 """Seconds to wait for a peer's answer."""
@@ -50,7 +39,7 @@ class PeerFailed(Exception):
 
 def source_tree() -> Path | None:
     """The checkout this package runs from, which holds the adapters; None where it was installed without."""
-    root = Path(unskew.__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     return root if (root / "benchmarks" / "peers").is_dir() else None
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from unskew.bench.compare import Options, bench
+from unskew.bench.compare import bench
 from unskew.bench.jobs import jobs_named
-from unskew.bench.peers import PEERS
+from unskew.bench.options import PEERS, Options
 from unskew.bench.scaling import growth
 from unskew.bench.table import growth_text, text
-from unskew.engines.choose import device_of
+from unskew.runs.choose_engine import device_of
 
 
 def answered(

@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from unskew.bench.compare import Options, machine
+from unskew.bench.compare import machine
 from unskew.bench.jobs import JOBS, StandardJob
+from unskew.bench.options import Options
 from unskew.bench.ours import Ours
 from unskew.bench.peak import threads
+from unskew.core.store import ClientStore
 from unskew.data.federation import Federation
-from unskew.engines.choose import device_of
-from unskew.store import ClientStore
+from unskew.runs.choose_engine import device_of
 
 COHORTS = (10, 30, 100, 300, 1000)
 POPULATIONS = (1_000, 10_000, 100_000, 1_000_000)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unskew.cli import app
+from unskew.cli.app import app
 from unskew.cli.options import DataFolder, Json
 
 
@@ -80,14 +80,14 @@ def attack(
     from unskew.privacy.reconstruction import Reconstruction
 
     if draw:
-        from unskew.privacy.page import draw as drawn
+        from unskew.report.attack.page import draw as drawn
 
         page: Path | None = drawn(run / FOLDER)
         record: dict[str, Any] = read(run) or {}
     else:
         if device is not None:
-            from unskew.engines.choose import device_of
-            from unskew.spec import Spec
+            from unskew.runs.choose_engine import device_of
+            from unskew.runs.spec import Spec
 
             device_of(Spec(device=device))  # refuses one that is not there
         numbers = tuple(_numbers(examples, "examples")) if examples is not None else Context().examples

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from unskew.cli import app
+from unskew.cli.app import app
 from unskew.cli.options import Json
 
 

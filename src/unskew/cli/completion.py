@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeGuard
 
+from unskew.core.slot_names import SLOTS
+
 PACKAGE = Path(__file__).resolve().parents[1]
-SLOTS = ("prepare", "select", "tune", "schedule", "objective", "aggregate", "calibrate")
 
 Found = list[tuple[str, str]]
 """Names, each with what it is."""
@@ -22,7 +23,11 @@ def methods(incomplete: str) -> Found:
     """Parts and presets; of a sum such as scaffold+se its last part."""
     before, plus, last = incomplete.rpartition("+")
     taken = {part.partition("(")[0].strip() for part in before.split("+")}
-    known = [found for found in (*_classes(*SLOTS), *_keys("method.py")) if found[0] not in taken]
+    known = [
+        found
+        for found in (*_classes(*(f"parts/{slot}" for slot in SLOTS)), *_keys("parts/presets.py"))
+        if found[0] not in taken
+    ]
     return [(before + plus + name, about) for name, about in _beginning(known, last)]
 
 

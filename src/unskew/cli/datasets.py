@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from unskew.cli import app, completion
+from unskew.cli import completion
+from unskew.cli.app import app
 from unskew.cli.options import DataFolder, Json
 
 Name = Annotated[

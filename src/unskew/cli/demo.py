@@ -13,11 +13,12 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from unskew.cli import app, options
+from unskew.cli import options
+from unskew.cli.app import app
 
 if TYPE_CHECKING:
     from unskew.report.results.leaderboard import Row
-    from unskew.sweep import Cell
+    from unskew.runs.sweep import Cell
 
 
 @app.command()
@@ -34,12 +35,12 @@ def demo(
     as_json: options.Json = False,
 ) -> int:
     """Diagnose, train and compare on data that comes with unskew; ends with a table and a report."""
-    from unskew import demo as scene
+    from unskew.cli import demo_experiment as scene
     from unskew.report.diagnosis_page import save_diagnosis
     from unskew.report.results.comparison import compare
     from unskew.report.results.write import save
     from unskew.report.terminal import show
-    from unskew.sweep import allowed
+    from unskew.runs.sweep import allowed
 
     scene.check(out)
     at_a_time = allowed(processes)
@@ -171,7 +172,7 @@ class Bars:
 
 def _so_far(cell: Cell) -> tuple[int, float | None]:
     """How many rounds a run has played, and its accuracy after them."""
-    from unskew.log import read_folder
+    from unskew.runs.folder import read_folder
 
     lines = read_folder(cell.folder)[0].lines if (cell.folder / "spec.json").is_file() else []
     return len(lines), lines[-1].get("global_test_accuracy") if lines else None

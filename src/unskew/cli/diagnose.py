@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from unskew.cli import app, completion, options
+from unskew.cli import completion, options
+from unskew.cli.app import app
 from unskew.errors import InputError
 from unskew.progress import tell_columns
 
@@ -74,7 +75,7 @@ def diagnose(
     as_json: options.Json = False,
 ) -> None:
     """How skewed and how scarce federated data is, what to try, and what that would disclose."""
-    from unskew.spec import Spec
+    from unskew.runs.spec import Spec
 
     planned = Spec(
         cohort=cohort, rounds=rounds, epochs=epochs, steps=steps, batch=batch

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
-from unskew.cli import app, completion
+from unskew.cli import completion
+from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.errors import InputError
 
@@ -32,7 +33,7 @@ def methods(
 
     from unskew.errors import unknown
     from unskew.expression import written
-    from unskew.method import PARTS, PRESETS
+    from unskew.parts import PARTS, PRESETS
 
     console = Console()
     if name is None:
@@ -77,8 +78,9 @@ def _flowing(text: str, width: int = 100) -> str:
 
 def about(name: str) -> dict[str, Any]:
     """Everything a listing says of one part or preset."""
+    from unskew.core.method import Method, own_part
     from unskew.expression import in_words, signature
-    from unskew.method import PARTS, PRESETS, Method, own_part
+    from unskew.parts import PARTS, PRESETS
 
     if name in PRESETS:
         expression, text = PRESETS[name]
@@ -125,9 +127,9 @@ def _list(console: Any) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from unskew.core.slot_names import DECIDES, SLOTS
     from unskew.expression import signature, summary
-    from unskew.method import PARTS, PRESETS
-    from unskew.parts import DECIDES, SLOTS
+    from unskew.parts import PARTS, PRESETS
 
     for slot, question in SLOTS.items():
         held = [c for c in PARTS.values() if c.slot == slot]

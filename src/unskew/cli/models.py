@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from unskew.cli import app, completion
+from unskew.cli import completion
+from unskew.cli.app import app
 from unskew.cli.options import Json
 
 Name = Annotated[
@@ -78,7 +79,7 @@ def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
 def _size(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
     """The number of parameters for this shape, or null and why it cannot take it."""
     from unskew.errors import InputError
-    from unskew.memory import in_words, memory
+    from unskew.machine.memory import in_words, memory
     from unskew.models import build
     from unskew.models.build import named
     from unskew.models.size import is_small, memory_of, size_of

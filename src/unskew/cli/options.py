@@ -13,7 +13,7 @@ import typer
 
 from unskew.cli import completion
 from unskew.errors import InputError
-from unskew.spec import Spec
+from unskew.runs.spec import Spec
 
 if TYPE_CHECKING:
     from unskew.data import Dataset

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from unskew.cli import app, completion, options
+from unskew.cli import completion, options
+from unskew.cli.app import app
 from unskew.errors import InputError
 from unskew.progress import tell_columns
 

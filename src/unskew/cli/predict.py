@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unskew.cli import app
+from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
-    from unskew.predict import Prediction
+    from unskew.runs.predict import Prediction
 
 WRITTEN = (".csv", ".tsv", ".parquet")
 
@@ -45,7 +45,7 @@ def predict(
     """Use a run's model: the class of every row or picture, and how probable each class is."""
     if out is not None:
         _check(out)
-    from unskew.saved import load_run
+    from unskew.runs.saved_model import load_run
 
     found = load_run(run)
     whose: int | str | None = (

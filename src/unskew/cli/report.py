@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from unskew.cli import app, completion, options
+from unskew.cli import completion, options
+from unskew.cli.app import app
 from unskew.errors import InputError
 
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unskew.cli import app
+from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings, written
 from unskew.cli.stopping import Interrupted
 
 if TYPE_CHECKING:
-    from unskew.run import Run
-    from unskew.spec import Spec
+    from unskew.runs.rounds import Run
+    from unskew.runs.spec import Spec
 
 Experiment = Annotated[
     Path | None, typer.Argument(metavar="[EXPERIMENT.toml]", help="Settings from a file; flags overrule it.")
@@ -47,8 +47,8 @@ def run(
     """Train a method on a partition of a data set, with a log that can be resumed."""
     spec, sweep = effective(experiment, settings)
     if dry_run:
-        from unskew.run import check_folder, single_threaded
-        from unskew.setup import check_words, prepare
+        from unskew.runs.rounds import check_folder, single_threaded
+        from unskew.runs.setup import check_words, prepare
 
         check_words(spec)
         check_folder(out or default_folder(spec))
@@ -60,7 +60,7 @@ def run(
         from unskew.errors import InputError
 
         raise InputError(f"{experiment} has a [sweep] table; run it with `unskew sweep {experiment}`")
-    from unskew.run import run as start
+    from unskew.runs.rounds import run as start
 
     folder = out or default_folder(spec)
     with hint_when_interrupted(folder):
@@ -95,7 +95,7 @@ def resume(
 
     --rounds makes a run longer, also one that is done. What else may change cannot change a number.
     """
-    from unskew.run import resume as go_on
+    from unskew.runs.rounds import resume as go_on
 
     with hint_when_interrupted(folder):
         show(go_on(folder, progress=not as_json, **written(settings)), as_json)
@@ -119,7 +119,7 @@ def hint_when_interrupted(folder: Path) -> Iterator[None]:
 
 def everything(spec: Spec) -> str:
     """All settings as TOML, those at their defaults too."""
-    from unskew.spec import _toml
+    from unskew.runs.spec import _toml
 
     lines = (f"{k} = {_toml(v)}" for k, v in spec.as_dict().items() if v is not None)
     return "\n".join(lines) + "\n"

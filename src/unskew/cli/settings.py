@@ -15,7 +15,7 @@ import typer
 from unskew.cli import completion
 from unskew.errors import InputError
 from unskew.expression import convert, number
-from unskew.spec import HINTS, Spec, read_toml
+from unskew.runs.spec import HINTS, Spec, read_toml
 
 PANELS = {
     "dataset": "Data",

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unskew.cli import app
+from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings, written
 from unskew.cli.stopping import Interrupted
 from unskew.progress import tell_columns
-from unskew.spec import setting_flags
+from unskew.runs.spec import setting_flags
 
 if TYPE_CHECKING:
-    from unskew.sweep import Cell
+    from unskew.runs.sweep import Cell
 
 
 @app.command()
@@ -68,8 +68,8 @@ def _swept(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    from unskew.sweep import allowed, planned, rehearse
-    from unskew.sweep import sweep as start
+    from unskew.runs.sweep import allowed, planned, rehearse
+    from unskew.runs.sweep import sweep as start
 
     spec, grid = effective(experiment, settings)
     # a flag overrules a swept setting too
@@ -107,7 +107,7 @@ def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
     from rich.markup import escape
     from rich.table import Table
 
-    from unskew.sweep import table
+    from unskew.runs.sweep import table
 
     rows = table(done)
     if as_json:
@@ -165,7 +165,7 @@ class Teller:
 
     def __call__(self, cells: list[Cell]) -> None:
         from unskew.progress import duration
-        from unskew.sweep import seconds_left
+        from unskew.runs.sweep import seconds_left
 
         self.cells = cells
         if not self.speaks:

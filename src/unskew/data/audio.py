@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.files import damaged
 from unskew.errors import InputError
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.errors import InputError, unknown
 
 if TYPE_CHECKING:

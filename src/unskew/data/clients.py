@@ -7,14 +7,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from unskew.data.cells import Impute, Place, no_column
-from unskew.data.columns import Fit
-from unskew.data.dataset import Array, Dataset, Kind, channel_moments, hold_out
-from unskew.data.federation import Federation
+from unskew.arrays import Array
+from unskew.data.cells import Place, no_column
+from unskew.data.dataset import Dataset, Kind, channel_moments, hold_out
 from unskew.data.mapped import Writer, mapped
 from unskew.data.own import class_codes, plain_array, sample_array
 from unskew.errors import InputError
@@ -23,6 +22,16 @@ AT_ONCE = 1 << 24
 """Numbers of a block that is read, checked and written at a time: 64 MB of float32."""
 
 FORMS = "(x, y), (x, y, x_test, y_test), a DataFrame, or a torch data set that has a length"
+
+
+class Gathered(NamedTuple):
+    """Clients' data in one place: the pool and the test set, and whose is what (see ``Federation``)."""
+
+    dataset: Dataset
+    indices: Array
+    offsets: Array
+    names: tuple[str, ...]
+    tests: Array
 
 
 @dataclass
@@ -38,22 +47,18 @@ class Side:
         return len(self.y)
 
 
-def from_clients(
+def gather_clients(
     clients: Mapping[str, Any],
     *,
-    labels: Sequence[str] | None = None,
-    test: float = 0.2,
-    seed: int = 0,
-    name: str = "own data",
-    kind: Kind | None = None,
-    on_disk: bool | str | os.PathLike[str] | None = None,
-    label: str | None = None,
-    features: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    impute: Impute | None = None,
-    fit: Fit = "all",
-) -> Federation:
-    """See ``Federation.from_clients``."""
+    labels: Sequence[str] | None,
+    test: float,
+    seed: int,
+    name: str,
+    kind: Kind | None,
+    on_disk: bool | str | os.PathLike[str] | None,
+    **columns: Any,
+) -> Gathered:
+    """What ``Federation.from_clients`` makes a federation of; ``columns`` is what it says of DataFrames' columns."""
     if not isinstance(clients, Mapping) or not clients:
         raise InputError(f"from_clients takes a dictionary of clients' names, each with {FORMS}")
     names = tuple(str(client) for client in clients)
@@ -61,12 +66,11 @@ def from_clients(
         raise InputError(f"two clients are called {twice!r}; give every client its own name")
     given = list(clients.values())
     if any(_is_frame(one) or (isinstance(one, (tuple, list)) and one and _is_frame(one[0])) for one in given):
-        table = {"label": label, "features": features, "drop": drop, "impute": impute, "fit": fit}
-        return _frames(names, given, test, seed, name, table)
-    for setting, value in (("label", label), ("features", features), ("drop", drop), ("impute", impute)):
-        if value:
+        return _frames(names, given, test, seed, name, columns)
+    for setting in ("label", "features", "drop", "impute"):
+        if columns[setting]:
             raise InputError(f"{setting} is about the columns of DataFrames, and these clients have none")
-    if fit != "all":
+    if columns["fit"] != "all":
         raise InputError("fit=client is for DataFrames; arrays are scaled by the means of all clients")
     sides = [_sides(one, f"client {who!r}") for who, one in zip(names, given, strict=True)]
     return _joined(names, sides, labels, test, seed, name, kind, on_disk)
@@ -81,7 +85,7 @@ def _joined(
     name: str,
     kind: Kind | None,
     on_disk: bool | str | os.PathLike[str] | None,
-) -> Federation:
+) -> Gathered:
     """Clients' samples in one pool, client after client, and their test samples in one test set."""
     named = {s.where: s.y for pair in sides for s in pair if s is not None}
     classes, coded = class_codes(named, labels)
@@ -148,7 +152,7 @@ def _joined(
     )
     offsets = np.concatenate([[0], np.cumsum(counts)])
     tests = np.concatenate([[0], np.cumsum(tested)])
-    return Federation(dataset, np.arange(len(dataset)), offsets, names=names, tests=tests)
+    return Gathered(dataset, np.arange(len(dataset)), offsets, names, tests)
 
 
 def _sides(given: Any, where: str) -> tuple[Side, Side | None]:
@@ -256,7 +260,7 @@ def _base(raw: Any) -> Any:
 
 def _frames(
     names: tuple[str, ...], given: list[Any], test: float, seed: int, name: str, table: dict[str, Any]
-) -> Federation:
+) -> Gathered:
     """Frames of the same columns, one under the other, with a column that says whose a row is."""
     import pandas
 
@@ -298,7 +302,7 @@ def _frames(
     count, tested = (np.bincount(of, minlength=len(names)) for of in (mine, theirs))
     offsets, tests_at = (np.concatenate([[0], np.cumsum(n)]) for n in (count, tested))
     # frames were put together client by client, so the test rows lie in this order already
-    return Federation(dataset, np.argsort(mine, kind="stable"), offsets, names=names, tests=tests_at)
+    return Gathered(dataset, np.argsort(mine, kind="stable"), offsets, names, tests_at)
 
 
 def _frame_pair(given: Any, where: str, table: dict[str, Any]) -> tuple[Any, Any]:

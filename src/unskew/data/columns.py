@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.data.cells import (
     FLOAT32_IN_WORDS,
     SHOWN,
@@ -25,7 +26,6 @@ from unskew.data.cells import (
     numbers_of,
     words_of,
 )
-from unskew.data.dataset import Array
 from unskew.errors import InputError
 from unskew.notices import warn
 

@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew import seeds
+from unskew.arrays import Array
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
     from unskew.data.columns import Columns
 
-Array = npt.NDArray[Any]
 Kind = Literal["image", "series", "spectrogram", "vector"]
 Numbers = TypeVar("Numbers")
 """A numpy array or a torch tensor: what goes in comes out."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from unskew import __version__
 from unskew.data.files import written_whole
 from unskew.data.progress import progress
+from unskew.version import __version__
 
 log = logging.getLogger(__name__)
 

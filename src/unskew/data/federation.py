@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset, Kind
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, Kind
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -114,12 +115,13 @@ class Federation:
         written into one temporary file, block by block. ``on_disk=True``, or a folder, does so with any data, False
         reads it into memory.
         """
-        from unskew.data.clients import from_clients
+        from unskew.data.clients import gather_clients
 
-        return from_clients(
+        dataset, indices, offsets, names, tests = gather_clients(
             clients, labels=labels, test=test, seed=seed, name=name, kind=kind, on_disk=on_disk,
             label=label, features=features, drop=drop, impute=impute, fit=fit,
         )  # fmt: skip
+        return cls(dataset, indices, offsets, names=names, tests=tests)
 
     @property
     def clients(self) -> int:

@@ -20,7 +20,7 @@ from typing import IO
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.errors import InputError
 from unskew.renamed import warn_of
 

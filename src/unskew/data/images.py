@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset
 from unskew.data.own import from_arrays
 from unskew.errors import InputError
-from unskew.memory import refuse_larger
+from unskew.machine.memory import refuse_larger
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TRAIN = ("train", "training")

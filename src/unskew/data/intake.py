@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.data.cells import Place, client_word
 from unskew.data.columns import Columns
-from unskew.data.dataset import Array, Dataset, Kind
+from unskew.data.dataset import Dataset, Kind
 from unskew.errors import InputError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.data.cells import FLOAT32_IN_WORDS
-from unskew.data.dataset import Array, Dataset, Kind, channel_moments, hold_out, too_large_label
+from unskew.data.dataset import Dataset, Kind, channel_moments, hold_out, too_large_label
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.data.cells import Impute, Place, missing_words, no_column, parsed_numbers, words_of
 from unskew.data.columns import Columns, Fit, fitted
-from unskew.data.dataset import Array, Dataset, too_large_label
+from unskew.data.dataset import Dataset, too_large_label
 from unskew.data.own import class_codes, from_arrays, held_out
 from unskew.data.roles import chosen
 from unskew.errors import InputError

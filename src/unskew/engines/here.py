@@ -6,15 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
-from unskew.data.sharing import Sharing
-from unskew.engines.engine import Job, Sums
-from unskew.holdings import OWN, Held, Holdings, Made, Moment
-from unskew.parts import Prepare
+from unskew.arrays import Array
+from unskew.core.engine import Job, Sums
+from unskew.core.held import OWN, Held, Made, Moment
+from unskew.core.holdings import Holdings
+from unskew.core.query import answered
+from unskew.core.questions import Query
+from unskew.core.roster import Roster
+from unskew.core.sharing import Sharing
+from unskew.core.slots import Prepare
+from unskew.core.types import Ids, Tree
+from unskew.data.dataset import Dataset
 from unskew.progress import working
-from unskew.query import Query, answered
-from unskew.roster import Roster
-from unskew.types import Ids, Tree
 
 
 class Here:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from unskew.client import Task
-from unskew.data.dataset import Array
-from unskew.engines.engine import Ground, Job
-from unskew.engines.errands import errand, gathered
+from unskew.arrays import Array
+from unskew.core.client import Task
+from unskew.core.dispatch import client_job, gathered
+from unskew.core.engine import Job, RoundInputs
+from unskew.core.held import Made
+from unskew.core.holdings import Holdings
+from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
-from unskew.engines.site import Site
-from unskew.holdings import Holdings, Made
 from unskew.progress import working
-from unskew.types import Ids, Leg, Tree, Update
 
 
 class Loop(Here):
@@ -22,29 +23,31 @@ class Loop(Here):
 
     def __init__(self, device: torch.device | None = None) -> None:
         self.device = device or torch.device("cpu")
-        self._site: Site | None = None
+        self._site: DeviceData | None = None
 
     def choice(self, job: Job) -> str:
         how = "one thread" if self.device.type == "cpu" else f"on {self.device}, no graphs"
         return f"one client after the other, {how}"
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+    def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
         task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
         returns = []
         with working("clients", len(rows)) as advance:
             for row in rows:
-                returns += self.site(job).train(task, [errand(job, leg, int(row), ground, self.holdings)])
+                returns += self.device_data(job).train(
+                    task, [client_job(job, leg, int(row), round_inputs, self.holdings)]
+                )
                 advance(1)
         return gathered(job, leg, rows, returns)
 
     def judged(
         self, job: Job, model: Tree, places: Array | None, made: Made | None = None
     ) -> tuple[Array, Array]:
-        return self.site(job).judge(job.judging_net, model, places, made=made)
+        return self.device_data(job).judge(job.judging_net, model, places, made=made)
 
-    def site(self, job: Job) -> Site:
+    def device_data(self, job: Job) -> DeviceData:
         if self._site is None or self._site.dataset is not self.dataset:
-            self._site = Site(self.dataset, job.dtype, self.device)
+            self._site = DeviceData(self.dataset, job.dtype, self.device)
         return self._site
 
     def again(self) -> Loop:

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.nn.functional import pad
 
-from unskew.client import Pool, Task
+from unskew.core.client import Pool, Task
 from unskew.engines.stacked import Block, Stepper, tensors, with_tensors
 
 aten = torch.ops.aten
@@ -67,7 +67,7 @@ def _widened(block: Block) -> Block:
     """The block with room for 1, 2, 4, 8 ... samples in a batch, or a whole batch: a recording takes 0.1 seconds,
     and clients of few samples come in all sizes."""
     width = block.index.shape[2]
-    room = max(width, min(1 << (width - 1).bit_length(), max(e.plan.batch for e in block.errands)))
+    room = max(width, min(1 << (width - 1).bit_length(), max(e.plan.batch for e in block.client_jobs)))
     if room == width:
         return block
     index, weight = (pad(value, (0, room - width)) for value in (block.index, block.weight))
@@ -107,7 +107,7 @@ def _record(
         x, y, now, *rest = given
         found = dict(zip(names, rest, strict=True))
         block = with_tensors(stepper.block, {k: v for k, v in found.items() if not k.startswith("state/")})
-        block = replace(block, errands=block.errands[:clients])
+        block = replace(block, client_jobs=block.client_jobs[:clients])
         block.losses = found["losses"]
         here = Stepper(stepper.task, replace(stepper.pool, x=x, y=y), block)
         here.state = {k.removeprefix("state/"): v for k, v in found.items() if k.startswith("state/")}

@@ -2,7 +2,7 @@
 
 A block of clients is sorted by number of steps, so that those still training are always a prefix. Short batches
 are padded with weight 0, and a client that has finished inside a prefix gets the learning rate 0. The arithmetic
-is that of ``unskew.client``; only the order of additions inside a kernel may differ.
+is that of ``unskew.core.client``; only the order of additions inside a kernel may differ.
 """
 
 from __future__ import annotations
@@ -16,18 +16,29 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from unskew.client import Errand, Pool, Return, Scene, Task, brought_back, corrected, drawn, loss, mask_seeds
-from unskew.net import Net
-from unskew.optim import optimizer
-from unskew.parts import Batch
-from unskew.types import Tree
+from unskew.core.client import (
+    ClientJob,
+    ClientResult,
+    Pool,
+    Scene,
+    Task,
+    brought_back,
+    corrected,
+    drawn,
+    loss,
+    mask_seeds,
+)
+from unskew.core.net import Net
+from unskew.core.optimisers import optimizer
+from unskew.core.slots import Batch
+from unskew.core.types import Tree
 
 
 @dataclass
 class Block:
-    """Some clients' errands as tensors, longest first; every step has an entry for every client."""
+    """Some clients' jobs as tensors, longest first; every step has an entry for every client."""
 
-    errands: list[Errand]  # longest first
+    client_jobs: list[ClientJob]  # longest first
     places: list[int]  # where each stood in the order asked for
     index: Tensor  # [steps, clients, batch] places in the pool
     weight: Tensor  # [steps, clients, batch] 0 on padding
@@ -46,17 +57,17 @@ class Block:
     losses: Tensor = field(init=False)  # [clients] summed over steps
 
     def __post_init__(self) -> None:
-        self.losses = torch.zeros(len(self.errands), dtype=torch.float64, device=self.index.device)
+        self.losses = torch.zeros(len(self.client_jobs), dtype=torch.float64, device=self.index.device)
 
     @property
     def steps(self) -> int:
         return len(self.active)
 
 
-def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: torch.device) -> Block:
-    """Stack these errands."""
-    places = sorted(range(len(errands)), key=lambda i: -errands[i].plan.steps)
-    ordered = [errands[i] for i in places]
+def blocked(task: Task, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device) -> Block:
+    """Stack these jobs."""
+    places = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
+    ordered = [client_jobs[i] for i in places]
     plans = [e.plan for e in ordered]
     clients, steps, batch = len(ordered), plans[0].steps, max(p.widest for p in plans)
     index = np.zeros((steps, clients, batch), np.int64)
@@ -88,7 +99,7 @@ def blocked(task: Task, errands: Sequence[Errand], dtype: torch.dtype, device: t
             rows[: e.plan.steps, i] = mask_seeds(task.seed, e).numpy()
         seeds = there(rows)
     return Block(
-        errands=ordered,
+        client_jobs=ordered,
         places=places,
         index=there(index),
         weight=there(weight).to(dtype),
@@ -152,7 +163,7 @@ class Stepper:
             self.losses = {p: torch.compile(f, dynamic=False) for p, f in self.losses.items()}
         changed = task.objectives or task.local.clip is not None
         self.corrected = vmap(self._corrected(), in_dims=(0, *axes)) if changed else None
-        rates = {e.lr for e in block.errands}
+        rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
 
     def step(self, s: int | Tensor, clients: int, padded: bool) -> None:
@@ -253,14 +264,14 @@ def _surroundings(
 def train_stacked(
     task: Task,
     pool: Pool,
-    errands: Sequence[Errand],
+    client_jobs: Sequence[ClientJob],
     device: torch.device,
     play: Callable[[Task, Pool, Block], None] | None = None,
-) -> list[Return]:
+) -> list[ClientResult]:
     """Train these clients together, step by step, those still active as a prefix."""
-    if not errands:
+    if not client_jobs:
         return []
-    block = blocked(task, errands, pool.mean.dtype, device)
+    block = blocked(task, client_jobs, pool.mean.dtype, device)
     if play is not None:
         play(task, pool, block)
         return returned(task, pool, block)
@@ -270,24 +281,24 @@ def train_stacked(
     return returned(task, pool, block)
 
 
-def returned(task: Task, pool: Pool, block: Block) -> list[Return]:
+def returned(task: Task, pool: Pool, block: Block) -> list[ClientResult]:
     """The block's clients, in the order they were asked for: each a row of one copy, for a row's copy is a kernel."""
-    back: list[Return | None] = [None] * len(block.errands)
+    back: list[ClientResult | None] = [None] * len(block.client_jobs)
     losses = block.losses.tolist()
-    clients = len(block.errands)
+    clients = len(block.client_jobs)
     ends = _first(block.params | block.buffers, clients)
     start = _start(task, block)
     moved = {k: (ends[k] - start[k]).unbind() for k in task.net.trainable}
     rows = {k: v.clone().unbind() for k, v in ends.items()}
-    for i, (place, errand) in enumerate(zip(block.places, block.errands, strict=True)):
+    for i, (place, client_job) in enumerate(zip(block.places, block.client_jobs, strict=True)):
         end, gone = ({k: v[i] for k, v in tree.items()} for tree in (rows, moved))
-        back[place] = brought_back(task, pool, errand, end, gone, losses[i])
+        back[place] = brought_back(task, pool, client_job, end, gone, losses[i])
     return [r for r in back if r is not None]
 
 
 def _start(task: Task, block: Block) -> Tree:
     """Where the block's clients began: one model for all, or a row each."""
-    starts = [e.start for e in block.errands]
+    starts = [e.start for e in block.client_jobs]
     if all(s is starts[0] for s in starts):
         return starts[0]
     return {k: torch.stack([s[k] for s in starts]).to(block.index.device) for k in task.net.trainable}
@@ -307,10 +318,10 @@ def _stacked(trees: Sequence[Tree], device: torch.device) -> Tree:
 
 
 def _drawn(
-    task: Task, errands: Sequence[Errand], steps: int, dtype: torch.dtype, device: torch.device
+    task: Task, client_jobs: Sequence[ClientJob], steps: int, dtype: torch.dtype, device: torch.device
 ) -> dict[str, Tree]:
     """Every part's random numbers, padded to the longest client and the largest batch."""
-    per_client = [drawn(task, e, dtype) for e in errands]
+    per_client = [drawn(task, e, dtype) for e in client_jobs]
     found: dict[str, Tree] = {}
     for part in task.objectives:
         found[part.name] = {}

@@ -13,13 +13,14 @@ from torch import nn
 
 from unskew import expression
 from unskew.errors import InputError
+from unskew.import_object import imported
 from unskew.models.adapt import adapt
 from unskew.models.architecture import Architecture
 from unskew.models.layers import number_dropouts
 from unskew.models.size import refuse_too_large
 from unskew.models.split import SplitModel
 from unskew.models.trial import check_output, probe
-from unskew.own import imported
+from unskew.models.zoo import MODELS
 from unskew.seeds import key
 
 
@@ -74,8 +75,6 @@ def _alone(seed: int) -> Iterator[None]:
 def named(model: Any) -> Any:
     """The architecture that an expression names; anything else as it is."""
     if isinstance(model, str) and ":" not in model.partition("(")[0]:
-        from unskew.models import MODELS  # there it is one line a model, and this file comes before it
-
         return expression.build(model, MODELS, "model")
     return model
 

@@ -19,8 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unskew.types import Tree
-
 FINER: dict[str, tuple[int, int]] = {"image": (2, 2), "spectrogram": (4, 4), "series": (4, 1)}
 """How much finer each of the last three layers makes height and width."""
 WIDTHS: dict[str, tuple[int, int, int]] = {
@@ -30,6 +28,8 @@ WIDTHS: dict[str, tuple[int, int, int]] = {
 }
 HIDDEN = 256
 MOMENTUM, EPS = 0.1, 1e-5
+
+Tree = dict[str, Tensor]
 
 
 def sample_generator(

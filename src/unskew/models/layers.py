@@ -26,7 +26,7 @@ def random_words(seed: Tensor, stream: int, count: int) -> Tensor:
 
     Multiplied places, scrambled twice as in splitmix (Steele et al., OOPSLA 2014), with the seed's halves as two
     keys: with one, two streams would often be the same words in another order. Whole numbers that wrap around, so
-    a CPU and a GPU agree to the bit. ``seed`` is a 0-d int64 tensor of random bits (``unskew.client.mask_seeds``);
+    a CPU and a GPU agree to the bit. ``seed`` is a 0-d int64 tensor of random bits (``unskew.core.client.mask_seeds``);
     under ``vmap`` it may be batched.
     """
     first, second = (seed ^ (0x61C88647 * (stream + 1))).to(torch.int32), (seed >> 32).to(torch.int32)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unskew.errors import InputError
-from unskew.memory import refuse_larger
+from unskew.machine.memory import refuse_larger
 from unskew.models.architecture import Architecture
 from unskew.models.layers import number_dropouts
 from unskew.models.split import SplitModel

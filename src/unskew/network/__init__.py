@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from unskew.expression import build
-from unskew.network.air import Air as Air
-from unskew.network.air import air_of as air_of
 from unskew.network.closeness import random_closeness as random_closeness
 from unskew.network.wireless import Wireless as Wireless
 from unskew.network.wireless import mean_rate as mean_rate

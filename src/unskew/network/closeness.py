@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.errors import InputError
 from unskew.network.matrix import read_matrix
 from unskew.seeds import generator

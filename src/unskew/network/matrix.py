@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.errors import InputError
 
 

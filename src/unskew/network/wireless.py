@@ -10,13 +10,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array, Ids
 from unskew.errors import InputError
 from unskew.expression import render
 from unskew.network.closeness import given_closeness, mirrored, random_closeness
 from unskew.network.matrix import read_matrix
 from unskew.seeds import generator
-from unskew.types import Ids
 
 Way = Literal["down", "up"]
 

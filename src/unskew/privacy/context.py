@@ -17,15 +17,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unskew.core.types import Ids, Tree
+from unskew.core.views import View
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.privacy.attackers import detector, made
-from unskew.privacy.correlation import in_pieces
 from unskew.privacy.subject import Subject
-from unskew.privacy.views import View
 from unskew.renamed import accepts_old_names
+from unskew.runs.correlation import in_pieces
 from unskew.seeds import generator
-from unskew.types import Ids, Tree
 
 COLOURS = {
     "red": (1.0, 0.0, 0.0),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from unskew.core.types import Ids
 from unskew.errors import InputError
-from unskew.types import Ids
 
 SERVER = "server"
 MOST_PAIRS = 200_000_000

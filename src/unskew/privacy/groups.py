@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from unskew.core.types import Ids
 from unskew.data.federation import Federation
-from unskew.types import Ids
 
 
 class Groups:

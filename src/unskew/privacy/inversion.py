@@ -18,18 +18,19 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from unskew.core.held import Moment
+from unskew.core.holdings import Holdings
+from unskew.core.net import Net
+from unskew.core.roster import Roster
+from unskew.core.types import Ids, Leg, Tree
 from unskew.data.federation import Federation
-from unskew.engines import Ground
-from unskew.engines.choose import choose
+from unskew.engines import RoundInputs
 from unskew.errors import InputError
 from unskew.expression import AtMost
-from unskew.holdings import Holdings, Moment
-from unskew.net import Net
 from unskew.privacy.quality import judged, matched
 from unskew.privacy.subject import Subject
-from unskew.roster import Roster
+from unskew.runs.choose_engine import choose
 from unskew.seeds import generator
-from unskew.types import Ids, Leg, Tree
 
 
 @dataclass(frozen=True)
@@ -165,8 +166,8 @@ def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Id
     shared = {o.name: o.hand_out(state.server[o.name], state.round) for o in job.method.objective}
     leg = Leg(np.array([client], np.int64), state.params)
     try:
-        ground = Ground(roster, shared, state.clients, Moment(state.round))
-        update = job.engine.visit(job, leg, np.zeros(1, np.int64), ground)
+        round_inputs = RoundInputs(roster, shared, state.clients, Moment(state.round))
+        update = job.engine.visit(job, leg, np.zeros(1, np.int64), round_inputs)
     finally:
         job.engine.close()
     work = float(update.work[0])

@@ -2,7 +2,7 @@
 
 attack/attack.json     every number, with what it cost in time
 attack/pictures.npz    originals and reconstructions, as numbers from 0 to 1
-attack/*.png, attack.html   the same drawn (``unskew.privacy.page``), where the drawing libraries are
+attack/*.png, attack.html   the same drawn (``unskew.report.attack.page``), where the drawing libraries are
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from typing import Any
 
 import numpy as np
 
-from unskew import __version__
-from unskew.client_names import with_numbers
+from unskew.core.state import write_atomically
+from unskew.core.views import View
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
 from unskew.expression import refuse_absurd
-from unskew.log import reason
+from unskew.import_object import drawn_by
 from unskew.privacy.context import Context, identify
-from unskew.privacy.correlation import correlation
 from unskew.privacy.exposure import exchanges, exposure
 from unskew.privacy.inversion import Inversion, invert
 from unskew.privacy.reconstruction import Reconstruction, reconstruct
 from unskew.privacy.subject import Subject, subject
-from unskew.privacy.views import View
 from unskew.progress import voice, working
 from unskew.renamed import accepts_old_names
-from unskew.run import single_threaded
+from unskew.runs.client_names import with_numbers
+from unskew.runs.correlation import correlation
+from unskew.runs.folder import reason
+from unskew.runs.rounds import single_threaded
 from unskew.sealed import sealed, unsealed
-from unskew.state import write_atomically
+from unskew.version import __version__
 
 FORMAT = 2
 UNSEALED = 1
@@ -86,9 +87,7 @@ class Attacked:
     def draw(self) -> None:
         """Draw what was saved, where it can be drawn."""
         if drawable() and self.folder.is_dir():
-            from unskew.privacy.page import draw
-
-            self.page = draw(self.folder)
+            self.page = drawn_by("unskew.report.attack.page:draw")(self.folder)
 
 
 @accepts_old_names(data="dataset", views="view")

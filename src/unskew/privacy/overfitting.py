@@ -18,24 +18,26 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.costs import Costs
+from unskew.core.held import Moment
+from unskew.core.holdings import Holdings
+from unskew.core.ledger import Ledger
+from unskew.core.roster import Roster
+from unskew.core.round import begun
+from unskew.core.state import write_atomically
+from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.engines import Ground
-from unskew.engines.choose import choose
+from unskew.engines import RoundInputs
 from unskew.errors import InputError
-from unskew.holdings import Holdings, Moment
+from unskew.import_object import drawn_by
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
 from unskew.privacy.subject import Subject, subject
 from unskew.renamed import accepts_old_names
-from unskew.roster import Roster
-from unskew.round import begun
-from unskew.run import single_threaded
+from unskew.runs.choose_engine import choose
+from unskew.runs.rounds import single_threaded
 from unskew.sealed import sealed
 from unskew.seeds import generator
-from unskew.state import write_atomically
-from unskew.types import Ids, Leg, Tree, Update
 
 FOLDER = "overfitting"
 PICTURED = 500
@@ -125,9 +127,7 @@ def overfitting(
     write_atomically(folder / "features.npz", buffer.getvalue())
     write_atomically(folder / "overfitting.json", sealed(record, indent=1))
     if drawable():
-        from unskew.privacy.overfitting_pictures import draw
-
-        draw(folder)
+        drawn_by("unskew.report.attack.overfitting_pictures:draw")(folder)
     return record
 
 
@@ -246,7 +246,7 @@ def _played(
 
 def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -> Update:
     engine = choose(found.spec, torch.device(found.device), 0.0)
-    memory = begun(found.setup.job, found.setup.state.server, Costs(0))
+    memory = begun(found.setup.job, found.setup.state.server, Ledger(0))
     plain = replace(found.setup.job.method, prepare=())  # a group holds what it was dealt
     job = replace(found.setup.job, method=plain, roster=Roster.of(federation), engine=engine)
     engine.hold(Holdings(federation))
@@ -254,7 +254,7 @@ def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -
     clients = np.arange(federation.clients)
     try:
         leg = Leg(clients, start)
-        ground = Ground(job.roster, shared, found.setup.state.clients, Moment(round_))
-        return engine.visit(job, leg, clients, ground)
+        round_inputs = RoundInputs(job.roster, shared, found.setup.state.clients, Moment(round_))
+        return engine.visit(job, leg, clients, round_inputs)
     finally:
         engine.close()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from unskew.types import Ids
+from unskew.core.types import Ids
 
 PERFECT = 1e-10
 """An error below which PSNR stops growing: at 100 dB."""

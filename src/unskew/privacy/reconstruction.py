@@ -15,14 +15,14 @@ from typing import Annotated, Any, Literal
 import torch
 from torch import Tensor
 
+from unskew.core.types import Ids, Tree
+from unskew.core.views import Samples, View
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.privacy.attackers import decoder, made
 from unskew.privacy.quality import judged, mse
 from unskew.privacy.subject import Subject
-from unskew.privacy.views import Samples, View
 from unskew.seeds import generator
-from unskew.types import Ids, Tree
 
 SHOWN = 10
 """Test samples in the picture, the same for every view and round."""

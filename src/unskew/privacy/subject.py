@@ -11,22 +11,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.core.holdings import Holdings
+from unskew.core.net import Net
+from unskew.core.state import State, load_state
+from unskew.core.types import Ids, Tree
+from unskew.core.views import View, view, views_of
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.engines.choose import device_of
 from unskew.errors import InputError
-from unskew.holdings import Holdings
-from unskew.kept import kept_rounds, read_model
-from unskew.log import RunFolder, read_folder
-from unskew.net import Net
-from unskew.privacy.correlation import shown, taken
 from unskew.privacy.groups import Groups
-from unskew.privacy.views import View, view, views_of
 from unskew.renamed import accepts_old_names
-from unskew.setup import Setup, prepare
-from unskew.spec import Spec
-from unskew.state import State, load_state
-from unskew.types import Ids, Tree
+from unskew.runs.choose_engine import device_of
+from unskew.runs.correlation import shown, taken
+from unskew.runs.folder import RunFolder, read_folder
+from unskew.runs.setup import Setup, prepare
+from unskew.runs.snapshots import kept_rounds, read_model
+from unskew.runs.spec import Spec
 
 
 @dataclass

@@ -1,8 +1,9 @@
 """What to try against skew and scarcity: one entry a remedy, with what it needs, discloses and has shown.
 
 A remedy's ``judge`` looks at a ``Situation`` and says ``try``, ``perhaps`` or ``no``, and why; then the part's own
-check (``unskew.conditions``) is asked with the cohort and the rounds that are planned. What a part discloses is what
-it declares (``unskew.catalogue``). To advise a new part, add an entry to ``REMEDIES``; nothing else knows their names.
+check (``unskew.core.conditions``) is asked with the cohort and the rounds that are planned. What a part discloses is
+what it declares (``unskew.parts.catalogue``). To advise a new part, add an entry to ``REMEDIES``; nothing else knows
+their names.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from unskew.catalogue import disclosures
-from unskew.conditions import problem_of
+from unskew.core.conditions import problem_of
+from unskew.parts.catalogue import disclosures
 from unskew.report.situation import (
     FALLS_FAR,
     FALLS_ON_FASHION,

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.federation import shown_name
 from unskew.report.theme import MUTED, ON_LIGHT, PALETTE, RULE, WIDTH
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unskew import __version__
 from unskew.data.files import written_whole
 from unskew.errors import InputError
 from unskew.report.browser import script
 from unskew.report.style import STYLE
+from unskew.version import __version__
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from unskew.conditions import Planned
+from unskew.core.conditions import Planned
 from unskew.metrics import Skew
 
 TEN_CLASSES = 1.8

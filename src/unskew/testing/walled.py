@@ -24,21 +24,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.core.dispatch import gathered
+from unskew.core.engine import Job, RoundInputs, Sums
+from unskew.core.held import BEFORE, OWN, Moment
+from unskew.core.holdings import Holdings
+from unskew.core.method import Method
+from unskew.core.query import answered
+from unskew.core.questions import Query
+from unskew.core.roster import Roster, without_pool, without_tests
+from unskew.core.sharing import SERVER, Sharing
+from unskew.core.slots import Prepare
+from unskew.core.store import ClientStore
+from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.data.sharing import SERVER, Sharing
-from unskew.engines.engine import Ground, Job, Sums
-from unskew.engines.errands import gathered
+from unskew.engines.cpu.workers import die_with
+from unskew.engines.device_data import DeviceData
 from unskew.engines.loop import Loop
-from unskew.engines.site import Site
-from unskew.engines.workers import die_with
-from unskew.holdings import BEFORE, OWN, Holdings, Moment
-from unskew.method import Method
-from unskew.parts import Prepare
-from unskew.query import Query, answered
-from unskew.roster import Roster, without_pool, without_tests
-from unskew.store import ClientStore
-from unskew.types import Ids, Leg, Tree, Update
 
 
 @dataclass
@@ -73,7 +76,7 @@ class Walled:
         self.job: Job | None = None
         self._walls = [Wall(method) for _ in range(clients)]
         self._pool: weakref.ref[Dataset] | None = None
-        self._site: Site | None = None
+        self._site: DeviceData | None = None
 
     # --- verbs
 
@@ -93,12 +96,12 @@ class Walled:
         """What runs, in words."""
         return "a process for each client, which alone holds its samples"
 
-    def visit(self, job: Job, leg: Leg, rows: Ids, ground: Ground) -> Update:
+    def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
         """Every client trains in its own process, all at once."""
         self._brief(job)
         if not len(rows):
             return gathered(job, leg, rows, [])
-        sent = [(int(leg.clients[row]), "visit", *_one(leg, int(row), ground)) for row in rows]
+        sent = [(int(leg.clients[row]), "visit", *_one(leg, int(row), round_inputs)) for row in rows]
         updates = [replace(u, rows=rows[i : i + 1]) for i, u in enumerate(self._all(sent))]
         found = Update.joined(updates)
         held, drawn = (torch.cat([getattr(u, name) for u in updates]) for name in ("held", "drawn"))
@@ -116,7 +119,7 @@ class Walled:
         self._brief(job)
         if clients is None:
             data = job.roster.dataset  # the server's own: a test set, and no pool
-            self._site = self._site or Site(data, job.dtype)
+            self._site = self._site or DeviceData(data, job.dtype)
             guess, loss = self._site.judge(job.judging_net, model, None)
             return Sums.over(data.y_test, data.classes, guess == data.y_test, loss)
         sent = [(client, "evaluate", model, _told_to(moment, client)) for client in clients.tolist()]
@@ -201,15 +204,15 @@ def _told_to(moment: Moment, client: int) -> Moment:
     return replace(moment, clients=moment.clients[row], told=told)
 
 
-def _one(leg: Leg, row: int, ground: Ground) -> tuple[Leg, Any, ClientStore, Moment]:
-    """A leg and its ground as one client is told of it."""
+def _one(leg: Leg, row: int, round_inputs: RoundInputs) -> tuple[Leg, Any, ClientStore, Moment]:
+    """A leg and its inputs as one client is told of it."""
     at, client = np.array([row]), int(leg.clients[row])
     start = {k: v[row : row + 1].clone() for k, v in leg.start.items()} if leg.stacked else leg.start
     carry = None if leg.carry is None else leg.carry.take(at)
     alone = replace(leg, clients=leg.clients[at], start=start, settings=leg.settings.rows(at), carry=carry)
-    store = ground.store
+    store = round_inputs.store
     own = {p: {client: store.get(p, client, {})} for p in store.rows if store.has(p, client)}
-    return alone, ground.shared, ClientStore(own), _told_to(ground.moment, client)  # type: ignore[arg-type]
+    return alone, round_inputs.shared, ClientStore(own), _told_to(round_inputs.moment, client)  # type: ignore[arg-type]
 
 
 class Wall:
@@ -285,8 +288,8 @@ class Client:
         self.job = replace(job, method=job.method or self.method, roster=roster, engine=self.loop)
 
     def visit(self, leg: Leg, shared: Any, store: ClientStore, moment: Moment) -> Update:
-        ground = Ground(self._job.roster, shared, store, moment)
-        return self.loop.visit(self._job, leg, np.zeros(1, np.int64), ground)
+        round_inputs = RoundInputs(self._job.roster, shared, store, moment)
+        return self.loop.visit(self._job, leg, np.zeros(1, np.int64), round_inputs)
 
     def query(self, query: Query, model: Tree, moment: Moment) -> Tree:
         (answer,) = answered(self._job, self.loop.holdings, query, [self.client], model, moment)

@@ -5,7 +5,7 @@ from unskew.data.partition.dirichlet import Dirichlet
 from unskew.data.partition.dirichlet_client import DirichletClient
 from unskew.data.partition.emd import Emd
 from unskew.data.partition.expected import Expected, Pool
-from unskew.data.partition.family import Family, Task, build_family
+from unskew.data.partition.family import FAMILIES, Family, Task, build_family
 from unskew.data.partition.labels import Labels, Shards
 from unskew.data.partition.limit_labels import LimitLabels
 from unskew.data.partition.make import partition
@@ -17,8 +17,8 @@ from unskew.data.partition.scarcity import Scarce, solve_scarcity
 from unskew.data.partition.solve import expected_emd, reach, solutions
 from unskew.data.partition.uniform import Iid, Quantity
 
-FAMILIES: dict[str, type[Family]] = {
-    cls.name: cls
+FAMILIES.update(
+    (cls.name, cls)
     for cls in (
         Iid,
         LimitLabels,
@@ -33,7 +33,7 @@ FAMILIES: dict[str, type[Family]] = {
         Quantity,
         By,
     )
-}
+)
 
 __all__ = [
     "FAMILIES",

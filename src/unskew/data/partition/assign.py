@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.deal import shares
 from unskew.data.partition.family import Task
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.family import Family, Task
 from unskew.errors import InputError, unknown
 from unskew.expression import parse_one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 
 _BLOCK_ROWS = 1 << 15
 

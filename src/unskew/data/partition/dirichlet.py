@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unskew import seeds
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.deal import from_logs, log_gamma_draws, thrown
 from unskew.data.partition.family import Family, Task, above_zero
 

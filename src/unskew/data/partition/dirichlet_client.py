@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, thrown_rows
 from unskew.data.partition.dirichlet import ALPHA_ENDS, bisect_alpha
 from unskew.data.partition.family import Family, Task, above_zero

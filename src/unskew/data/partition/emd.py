@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.deal import shares
 from unskew.data.partition.family import Family, Task
 from unskew.data.partition.limit_labels import highest_emd

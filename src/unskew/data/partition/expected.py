@@ -8,7 +8,9 @@ from typing import Self
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset, checked_labels
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, checked_labels
+from unskew.data.partition.amount import amount_used
 from unskew.data.partition.family import Family, Task
 from unskew.data.partition.repair import repair
 from unskew.errors import InputError
@@ -64,8 +66,6 @@ class Pool:
         min_samples: int = 1,
     ) -> Pool:
         """The pool of a data set or its labels; of a number of classes, with ``samples_per_client`` or unlimited."""
-        from unskew.data.partition.make import amount_used
-
         if clients < 1 or clients != int(clients):
             raise InputError(f"clients must be a whole number of at least 1, not {clients}")
         if isinstance(data, int | np.integer):

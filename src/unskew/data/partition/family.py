@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unskew import seeds
-from unskew.data.dataset import Array
+from unskew.arrays import Array
+from unskew.data.partition.presets import PRESETS
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, build, parse_one, refuse_absurd, render
 
@@ -125,10 +126,12 @@ class Family:
         return render(self)
 
 
+FAMILIES: dict[str, type[Family]] = {}
+"""Every family by name; the package enters its own."""
+
+
 def build_family(expression: str | Call | Family) -> Family:
     """The family that an expression names; presets are names of whole expressions."""
-    from unskew.data.partition import FAMILIES, PRESETS  # the registry imports every family, hence here
-
     if isinstance(expression, Family):
         refuse_absurd(expression)
         return expression

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
-import unskew
 from unskew import seeds
-from unskew.data.dataset import Array, Dataset, checked_labels
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, checked_labels
 from unskew.data.federation import census, shown_name
+from unskew.data.partition.amount import amount_used
 from unskew.data.partition.deal import scatter
 from unskew.data.partition.family import Family, Task, build_family
 from unskew.data.partition.presets import PRESETS
@@ -20,10 +21,11 @@ from unskew.data.partition.result import Partition, content_hash, labels_hash
 from unskew.data.partition.solve import fit, solvable
 from unskew.errors import InputError
 from unskew.expression import Call, argument
-from unskew.memory import refuse_larger
+from unskew.machine.memory import refuse_larger
 from unskew.metrics import system_emd
 from unskew.progress import working
 from unskew.renamed import accepts_old_names
+from unskew.version import __version__
 
 MOST_CLIENTS = 10_000_000
 """Clients that a federation can have: with more, tables of who holds what take minutes to make."""
@@ -125,7 +127,7 @@ def partition(
         "emd": system_emd(counts),
         "notes": task.notes,
         "dataset": name,
-        "version": unskew.__version__,
+        "version": __version__,
         "sha256": content_hash(indices, offsets, counts),
         "labels_sha256": labels_hash(labels),
     }
@@ -176,25 +178,6 @@ def _used(total: int, clients: int, seed: int, fraction: float, samples_per_clie
     """The samples that are dealt at all, in random order."""
     size = amount_used(total, clients, fraction, samples_per_client)
     return seeds.generator(seed, "partition", "used samples").permutation(total)[:size]
-
-
-def amount_used(total: int, clients: int, fraction: float, samples_per_client: int | None) -> int:
-    """How many of ``total`` samples are dealt."""
-    if not 0 < fraction <= 1:
-        raise InputError(f"fraction must lie above 0 and up to 1, not {fraction:g}")
-    if samples_per_client is None:
-        return max(1, round(fraction * total))
-    if fraction != 1:
-        raise InputError("fraction and samples_per_client both say how much data is used; write one")
-    if samples_per_client < 1:
-        raise InputError(f"samples_per_client must be at least 1, not {samples_per_client}")
-    size = samples_per_client * clients
-    if size > total:
-        raise InputError(
-            f"{clients} clients x {samples_per_client} samples need {size}, but there are {total}; write "
-            f"at most samples_per_client={total // clients}"
-        )
-    return size
 
 
 def _in_full(family: Family) -> str:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.assign import Cell, emd_of_owners, owners_of_classes, shares_of_owners
 from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 
 
 def repair(counts: Array, least: int, rng: np.random.Generator) -> tuple[Array, int, int]:

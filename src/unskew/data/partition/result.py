@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset, checked_labels
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, checked_labels
 from unskew.data.federation import Federation, shown_name
 from unskew.data.files import damaged, read_npz, written_whole
 from unskew.errors import InputError

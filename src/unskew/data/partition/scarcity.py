@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset, checked_labels
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, checked_labels
 from unskew.data.partition.dirichlet import ALPHA_ENDS
 from unskew.errors import InputError
 

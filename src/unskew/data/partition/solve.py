@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset
 from unskew.data.partition.expected import Expected, Pool, expected_on
-from unskew.data.partition.family import Family, Task, build_family
+from unskew.data.partition.family import FAMILIES, Family, Task, build_family
+from unskew.data.partition.presets import PRESETS
 from unskew.data.partition.uniform import Iid
 from unskew.errors import InputError
 from unskew.expression import Call, parse_one
@@ -87,8 +89,6 @@ def solutions(
     Where settings are simulated and a family has more than 20 ways to an EMD, such as the t of ``limit_labels`` of
     many classes, 20 of them are listed.
     """
-    from unskew.data.partition import FAMILIES
-
     _check(emd)
     pool = Pool.of(
         data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
@@ -351,8 +351,6 @@ def _with_knob(member: Family, value: float) -> Family:
 
 def _open(expression: str | Family) -> tuple[type[Family], dict[str, Any]]:
     """A family's class and the parameters really given; those that an EMD settles may be missing."""
-    from unskew.data.partition import FAMILIES, PRESETS
-
     if isinstance(expression, Family):
         cls = type(expression)
         return cls, {f.name: getattr(expression, f.name) for f in _fields(cls) if f.name != cls.knob}

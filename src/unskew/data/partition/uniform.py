@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, shares
 from unskew.data.partition.family import Family, Task, above_zero
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.data.files import damaged
 
 PIXELS = 3 * 32 * 32

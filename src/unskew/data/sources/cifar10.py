@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset
 from unskew.data.download import Remote
 from unskew.data.files import check, contents, damaged, read_npz
 from unskew.data.sources.cifar import read_pickle, read_records

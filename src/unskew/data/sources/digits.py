@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset, hold_out
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, hold_out
 from unskew.data.sources.source import Form, Source
 from unskew.errors import InputError
 

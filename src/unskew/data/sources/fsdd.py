@@ -10,8 +10,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.data.audio import LogMel, read_wav
-from unskew.data.dataset import Array, Dataset
+from unskew.data.dataset import Dataset
 from unskew.data.download import Remote
 from unskew.data.files import contents, damaged, read_npz
 from unskew.data.sources.source import Form, Source

@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset
 from unskew.data.files import check, damaged, digest, one_of, read_file
 from unskew.data.sources.source import Form, Source
 from unskew.errors import InputError

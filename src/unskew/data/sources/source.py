@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from unskew import expression
-from unskew.data.dataset import Array, Dataset, Kind, channel_moments
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset, Kind, channel_moments
 from unskew.data.download import DownloadError, Remote, fetch
 from unskew.data.files import data_folder, one_of
 from unskew.errors import InputError

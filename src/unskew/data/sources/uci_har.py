@@ -9,7 +9,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.data.dataset import Array, Dataset
+from unskew.arrays import Array
+from unskew.data.dataset import Dataset
 from unskew.data.download import Remote
 from unskew.data.files import contents, damaged, read_npz
 from unskew.data.sources.source import Form, Source

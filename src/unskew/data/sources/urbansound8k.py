@@ -14,8 +14,9 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.data.audio import LogMel, read_wav
-from unskew.data.dataset import Array, Dataset, hold_out
+from unskew.data.dataset import Dataset, hold_out
 from unskew.data.download import Remote
 from unskew.data.files import contents, damaged, data_folder, one_of, read_file, read_npz, written_whole
 from unskew.data.progress import progress

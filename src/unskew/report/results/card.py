@@ -10,7 +10,7 @@ from unskew.report.results import words
 from unskew.report.results.gather import ACCURACY, record_of
 
 if TYPE_CHECKING:
-    from unskew.run import Run
+    from unskew.runs.rounds import Run
 
 WIDTH, HEIGHT = 220, 48
 

@@ -10,10 +10,10 @@ from unskew.errors import InputError, unknown
 from unskew.report.results.baseline import baseline_method, baseline_note
 from unskew.report.results.damage import refuse_without_numbers, with_damage
 from unskew.report.results.gather import ACCURACY, Record, looked
-from unskew.report.results.groups import Problem, canonical, problems
+from unskew.report.results.groups import Problem, canonical, problems, uncounted
 from unskew.report.results.leaderboard import Row, leaderboard
 from unskew.report.results.reach import checked, cost_until
-from unskew.report.results.search import LeftOut, uncounted
+from unskew.report.results.search import LeftOut
 from unskew.report.results.statistics import Spread
 from unskew.report.results.words import Headline, headline
 

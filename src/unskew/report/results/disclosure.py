@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unskew.client_names import with_numbers
 from unskew.errors import InputError
 from unskew.notices import warn
 from unskew.report.page import Block, Paragraph, Table
@@ -13,6 +12,7 @@ from unskew.report.results import words
 from unskew.report.results.gather import Record, number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.markup import Title
+from unskew.runs.client_names import with_numbers
 
 MOST_PICTURES = 4
 
@@ -80,7 +80,7 @@ def _correlation(record: Record) -> str:
 def _attacks(records: Sequence[Record]) -> Iterator[Block]:
     from unskew.privacy.findings import findings
     from unskew.privacy.laboratory import read
-    from unskew.privacy.page import GRIDS, Image, grids
+    from unskew.report.grids import GRIDS, Image, grids
 
     attacked = []
     for r in records:

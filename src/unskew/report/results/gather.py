@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from filelock import FileLock, Timeout
 
 from unskew.errors import InputError
-from unskew.log import Damage, read_folder
 from unskew.progress import working
 from unskew.report.results.search import LeftOut, run_folders
-from unskew.spec import Spec
+from unskew.runs.folder import Damage, read_folder
+from unskew.runs.spec import Spec
 
 if TYPE_CHECKING:
     from unskew.data.partition import Partition
-    from unskew.run import Run
+    from unskew.runs.rounds import Run
 
     Named: TypeAlias = Run | str | Path
     Runs: TypeAlias = Named | Sequence[Named]
@@ -116,7 +116,7 @@ class Record:
         """What left a client beyond a model update: as logged, else as the method declares; None: not known."""
         if "discloses" in self.result:
             return tuple(self.result["discloses"])
-        from unskew.method import Method
+        from unskew.core.method import Method
 
         if ":" in self.spec.method:
             return None  # a part of one's own: reading numbers must not import somebody's code

@@ -16,7 +16,8 @@ from typing import Any, Literal
 from unskew.errors import InputError
 from unskew.expression import written
 from unskew.report.results.gather import Record
-from unskew.spec import Spec
+from unskew.report.results.search import LeftOut
+from unskew.runs.spec import Spec
 
 WATCHING = frozenset(
     {"seed", "checkpoint", "data_folder", "workers", "target", "measure", "keep", "evaluate_clients"}
@@ -107,7 +108,7 @@ def problems(records: Sequence[Record]) -> list[Problem]:
 @functools.cache
 def canonical(method: str) -> str:
     """One spelling for a method: fedprox(0.01) is fedprox(mu=0.01). Unknown ones stay as written."""
-    from unskew.method import Method
+    from unskew.core.method import Method
 
     if ":" in method:
         return method  # reading somebody's numbers must not import their code
@@ -218,3 +219,24 @@ def _said(name: str, value: Any) -> str:
     if isinstance(value, tuple | list):
         value = ",".join(map(str, value))
     return str(value) if name in BARE else f"{name}={'default' if value is None else value}"
+
+
+def uncounted(records: Iterable[Record], groups: Iterable[Group]) -> list[LeftOut]:
+    """The runs that were read and that no number is of."""
+    made = list(groups)
+    counted = {id(record) for group in made for record in group.counted}
+    again = {id(record): other for group in made for record, other in repeats(group)}
+    found = []
+    for record in records:
+        if id(record) in counted:
+            continue
+        at = f"{record.status} after round {record.round} of {record.spec.rounds}"
+        if not record.judged:
+            error = record.result.get("error")
+            why = f"nothing was evaluated ({at}{f': {error}' if error else ''})"
+        elif id(record) in again:
+            why = f"it has the settings and the seed of {again[id(record)].name}"
+        else:
+            why = f"it is {at}, and runs of its kind are done"
+        found.append(LeftOut(record.name, why, record.status != "done"))
+    return found

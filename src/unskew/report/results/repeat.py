@@ -8,10 +8,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from unskew import __version__
 from unskew.report.results.gather import Record
 from unskew.report.results.groups import Group
-from unskew.spec import Spec, _toml
+from unskew.runs.spec import Spec, _toml
+from unskew.version import __version__
 
 
 @dataclass(frozen=True)

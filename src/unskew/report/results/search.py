@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from unskew.errors import InputError
-from unskew.log import reason
 from unskew.progress import working
-
-if TYPE_CHECKING:
-    from unskew.report.results.gather import Record
-    from unskew.report.results.groups import Group
+from unskew.runs.folder import reason
 
 
 @dataclass(frozen=True)
@@ -84,26 +79,3 @@ def left_out_told(left_out: Sequence[LeftOut], most: int = 12) -> list[str]:
     """What was left out and why, a line each, and how many more there are."""
     told = [f"{left.name}: {left.why}" for left in left_out[:most]]
     return told + ([f"and {len(left_out) - most} more"] if len(left_out) > most else [])
-
-
-def uncounted(records: Iterable[Record], groups: Iterable[Group]) -> list[LeftOut]:
-    """The runs that were read and that no number is of."""
-    from unskew.report.results.groups import repeats
-
-    made = list(groups)
-    counted = {id(record) for group in made for record in group.counted}
-    again = {id(record): other for group in made for record, other in repeats(group)}
-    found = []
-    for record in records:
-        if id(record) in counted:
-            continue
-        at = f"{record.status} after round {record.round} of {record.spec.rounds}"
-        if not record.judged:
-            error = record.result.get("error")
-            why = f"nothing was evaluated ({at}{f': {error}' if error else ''})"
-        elif id(record) in again:
-            why = f"it has the settings and the seed of {again[id(record)].name}"
-        else:
-            why = f"it is {at}, and runs of its kind are done"
-        found.append(LeftOut(record.name, why, record.status != "done"))
-    return found

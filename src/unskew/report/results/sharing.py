@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from unskew.client_names import with_numbers
-from unskew.data.dataset import Array
+from unskew.arrays import Array
 from unskew.report.clusters import Cluster, cluster_picture
 from unskew.report.page import Block, Figure, Paragraph, Table
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
 from unskew.report.theme import themed
+from unskew.runs.client_names import with_numbers
 
 MOST_PICTURES = 4
 MOST_CLIENTS = 600  # a picture of more is a cloud

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unskew.guessing import no_better, verdict
 from unskew.report.results.groups import Problem
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.reach import Reached
 from unskew.report.results.statistics import Difference, Estimate, Spread
 from unskew.report.results.staying import gaining, lower_bound, range_of
+from unskew.runs.guessing import no_better, verdict
 
 DASH = "–"
 SURE = 0.05

@@ -1,0 +1,112 @@
+"""The application that commands register with, and the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import errno
+import sys
+import warnings
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+from typer.exceptions import TyperException
+
+from unskew.cli.stopping import Interrupted, stopped_as_by_ctrl_c
+from unskew.errors import InputError, RunFailed, one_line
+from unskew.machine.memory import memory_sentence
+from unskew.progress import voice
+from unskew.renamed import Renamed
+from unskew.runs.old_flags import with_new_flags
+from unskew.version import __version__
+
+PLACES = {
+    errno.ENOSPC: "the disk is full; make room, then do it again",
+    errno.EDQUOT: "the disk quota is used up; make room, then do it again",
+    errno.EACCES: "no permission to read or write here; choose another place",
+    errno.EPERM: "no permission to read or write here; choose another place",
+    errno.EROFS: "nothing can be written here; choose another place",
+    errno.ENAMETOOLONG: "the name is too long for a file; choose a shorter one",
+}
+"""What can be wrong with a place, and what to do about it."""
+
+app = typer.Typer(
+    name="unskew",
+    help="Federated learning that works when clients' data is skewed and scarce.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"unskew {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(
+        False, "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+    ),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
+    words = sys.argv[1:] if arguments is None else arguments
+
+    def complain(word: str, colour: str, said: object) -> None:
+        """A word in colour, then one line of plain text, whatever it quotes."""
+        text = Text.assemble((word, f"bold {colour}"), " ", one_line(said))
+        Console(stderr=True, soft_wrap=True, highlight=False).print(text)
+
+    def warn(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        """A warning of ours in one line, without the place in our code that it comes from."""
+        complain("warning:", "yellow", message)
+
+    try:
+        with stopped_as_by_ctrl_c(), warnings.catch_warnings(), voice("--json" not in words):
+            warnings.showwarning = warn
+            warnings.simplefilter("default", Renamed)
+            words = with_new_flags(words, lambda said: warn(said, Renamed))
+            result = app(args=words, prog_name="unskew", standalone_mode=False)
+        if result == Interrupted().code:  # so Typer says it
+            Console(stderr=True).print("interrupted")
+        return result if isinstance(result, int) else 0
+    except Interrupted:
+        return 130
+    except InputError as error:
+        if "--debug" in words:
+            raise
+        complain("error:", "red", error)
+        return 2
+    except RunFailed as error:
+        complain("error:", "red", error)
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        Console(stderr=True).print("interrupted")
+        return 130
+    except TyperException as error:
+        if type(error).__name__ != "NoArgsIsHelpError":  # that one has printed the help already
+            message = getattr(error, "format_message", error.__str__)()
+            complain("error:", "red", " ".join(message.split()))
+        return 2
+    except OSError as error:
+        if "--debug" in words:
+            raise
+        said = PLACES.get(error.errno or 0, f"{error.strerror or error} (add --debug for the traceback)")
+        complain("error:", "red", f"{said}: {error.filename}" if error.filename else said)
+        return 2 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG) else 1
+    except Exception as error:
+        if "--debug" in words:
+            raise
+        if (sentence := memory_sentence(error)) is not None:
+            complain("error:", "red", sentence)
+            return 2
+        complain("error:", "red", f"{type(error).__name__}: {error} (add --debug for the traceback)")
+        return 1

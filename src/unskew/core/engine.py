@@ -1,0 +1,128 @@
+"""The seam: what a run hands an engine, and the verbs an engine has. Nothing else crosses to the clients' side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+
+from unskew.arrays import Array
+from unskew.core.decay import Constant, Decay
+from unskew.core.faults import Faults
+from unskew.core.held import OWN, Moment
+from unskew.core.holdings import Holdings
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.questions import Query
+from unskew.core.roster import Roster
+from unskew.core.sharing import Sharing
+from unskew.core.slots import Local, Prepare
+from unskew.core.store import ClientStore
+from unskew.core.types import Ids, Leg, Tree, Update
+
+
+@dataclass
+class Job:
+    """Everything that stays the same over a run. It holds no client's sample: those are the engine's to hold."""
+
+    method: Method
+    roster: Roster  # after raw samples were moved, before round 0
+    net: Net
+    local: Local
+    engine: Engine
+    rounds: int
+    cohort: int
+    seed: int
+    decay: Decay = field(default_factory=Constant)
+    faults: Faults = field(default_factory=Faults)
+    batch_norm: str = "average"
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    dealt: Roster | None = None  # before that, where it is known
+
+    @property
+    def judging_net(self) -> Net:
+        """The net that judges: by the statistics of the test batch where clients keep or drop their own."""
+        return self.net if self.batch_norm == "average" else self.net.by_batch_statistics()
+
+
+@dataclass(frozen=True)
+class RoundInputs:
+    """What a leg is played on: what parts hand out, what clients remember, and which of clients' data is meant.
+
+    ``roster`` is what the server expects clients to hold in this round.
+    """
+
+    roster: Roster
+    shared: Mapping[str, Tree]
+    store: ClientStore
+    moment: Moment
+
+    @property
+    def t(self) -> int:
+        """The round's number."""
+        return self.moment.t or 0
+
+
+@dataclass(frozen=True)
+class Sums:
+    """How a model did: sums over the samples of each class of the test set, or of each client."""
+
+    right: Array
+    loss: Array
+    count: Array
+
+    @classmethod
+    def over(cls, owner: Array, groups: int, right: Array, loss: Array) -> Sums:
+        """One value a sample, summed by the group that ``owner`` names."""
+        return cls(
+            np.bincount(owner, right, minlength=groups),
+            np.bincount(owner, loss, minlength=groups),
+            np.bincount(owner, minlength=groups),
+        )
+
+    def means(self) -> dict[str, Array]:
+        """The mean "accuracy" and "loss" of each group; 0 where there is no sample."""
+        count = np.maximum(1, self.count)
+        return {"accuracy": self.right / count, "loss": self.loss / count}
+
+
+class Engine(Protocol):
+    """Runs the clients' side. An algorithm never knows which engine answers."""
+
+    name: str
+
+    def hold(self, holdings: Holdings) -> None:
+        """Take the clients' samples: from here on they are reached by the verbs below and by nothing else."""
+        ...
+
+    def choice(self, job: Job) -> str:
+        """What runs, in words."""
+        ...
+
+    def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
+        """Train the clients at these rows of the leg and bring back their update."""
+        ...
+
+    def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
+        """These clients' answers to a question, one after the other; ``model`` goes down to each."""
+        ...
+
+    def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
+        """How the model does on the server's test set, class by class, or on the data of each of these clients."""
+        ...
+
+    def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
+        """Move raw samples as a part declares; the roster says who holds how many then."""
+        ...
+
+    def again(self) -> Self:
+        """Another engine of this kind over the same clients, to measure by: what it moves, it moves for itself."""
+        ...
+
+    def close(self) -> None:
+        """Give back processes and memory; samples held in this process stay, and a later verb starts anew."""
+        ...

@@ -1,0 +1,58 @@
+"""How a model is judged: calibrated first where a method says so, then tried on the test set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from unskew.core.air import air_of
+from unskew.core.engine import Job
+from unskew.core.evaluate_clients import judged_each
+from unskew.core.ledger import Ledger
+from unskew.core.query import RunQuestions
+from unskew.core.score import evaluation
+from unskew.core.state import State
+from unskew.core.types import Tree
+
+
+def judged(job: Job, state: State, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
+    """A round's line with how the model that stands after it does, and what calibrating it cost.
+
+    Where a method calibrates, the accuracy is that of the calibrated copy, and the model's own stands beside it.
+    Where clients keep their models, each is judged, and the state remembers what was found.
+    """
+    if not job.method.schedule.exchanges:
+        return judged_each(job, state, clients) | line
+    params = state.params
+    model, ledger = calibrated(job, params, state.round)
+    found = evaluation(job, model, clients)
+    if model is not params:
+        found["uncalibrated_test_accuracy"] = evaluation(job, params)["global_test_accuracy"]
+    return found | _added(line, ledger)
+
+
+def calibrated(job: Job, params: Tree, t: int) -> tuple[Tree, Ledger]:
+    """A copy of the model as the method's calibrate parts leave it, or the model itself; and what that cost.
+
+    They work after the last round, and after others where they are told to.
+    """
+    ledger = Ledger(job.net.travelling_bytes(params, job.batch_norm), air_of(job.roster, job.seed, t))
+    model = params
+    for part in job.method.calibrate:
+        if part.due(t == job.rounds):
+            query = RunQuestions(job, ledger, model)
+            model = part.calibrate(model, job.net, job.roster, query, t, job.seed)
+    return model, ledger
+
+
+def _added(line: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    """The line with these bytes on top, and the time they were on the air."""
+    kinds = {way: Counter(line["bytes"][way]) for way in line["bytes"]}
+    for way, counted in (("down", ledger.down), ("up", ledger.up)):
+        kinds[way].update(counted)
+    totals = {f"bytes_{way}": counted.total() for way, counted in kinds.items()}
+    more = {"bytes": {way: dict(sorted(counted.items())) for way, counted in kinds.items()}}
+    if ledger.air and ledger.air.seconds:
+        spent = round(ledger.air.seconds, 6)
+        more |= {"air_s": round(line["air_s"] + spent, 6), "air": line["air"] | {"calibrate": spent}}
+    return line | totals | more

@@ -1,0 +1,132 @@
+"""How models that clients keep are judged: each on the same global test set, then their mean and their spread.
+
+A round changes the models of its cohort alone, so only these are judged anew; what was found of the others is in the
+state. The cost of a round is that of its cohort, however many clients there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.arrays import Array
+from unskew.core.engine import Job
+from unskew.core.held import OWN
+from unskew.core.score import evaluation
+from unskew.core.state import State
+from unskew.core.store import OWN_MODEL
+from unskew.core.types import Ids, Tree
+from unskew.progress import working
+
+LISTED = 10_000
+"""Clients up to which a result lists the accuracy of each."""
+
+
+def now_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
+    """What is known of clients' models once these have trained on."""
+    stale = found["stale"].clone() if found else torch.zeros(everyone, dtype=torch.bool)
+    stale[torch.from_numpy(clients)] = True
+    return found | {"stale": stale}
+
+
+def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]:
+    """A round's line on the clients' own models; ``state`` takes what was found of those that had trained on.
+
+    The accuracy is the plain mean over the clients that have trained: a small client that stays alone is as alone as
+    a large one. With ``clients`` also that of each model on its owner's own data.
+    """
+    known = state.server.get(OWN_MODEL, {})
+    dataset, everyone = job.roster.dataset, job.roster.clients
+    table = {
+        "right": torch.zeros(everyone, dataset.classes, dtype=torch.int32),
+        "loss": torch.zeros(everyone, dtype=torch.float64),
+        "own": torch.zeros(everyone, dtype=torch.float64),
+        "stale": torch.zeros(everyone, dtype=torch.bool),
+    } | known
+    table = {name: value.cpu().clone() for name, value in table.items()}
+    stale = np.flatnonzero(table["stale"].numpy()).tolist()
+    with working("clients' models judged", len(stale)) as advance:
+        for client in stale:
+            right, loss, own = _one(job, state, client, clients)
+            table["right"][client], table["loss"][client], table["own"][client] = right, loss, own
+            advance(1)
+    table["stale"][:] = False
+    state.server[OWN_MODEL] = table
+    who = _trained(job, state)
+    if not len(who):
+        return evaluation(job, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
+    count = np.bincount(dataset.y_test, minlength=dataset.classes)
+    hits = table["right"].numpy()[who].astype(np.float64)
+    mean_loss = float(table["loss"].numpy()[who].mean())
+    found: dict[str, Any] = {
+        "global_test_accuracy": float((hits.sum(1) / count.sum()).mean()),
+        "global_test_loss": mean_loss if np.isfinite(mean_loss) else None,
+        "per_class_accuracy": [float(r / n) if n else None for r, n in zip(hits.mean(0), count, strict=True)],
+        "own_models": spread(hits.sum(1) / count.sum()) | {"of": everyone},
+    }
+    at_home = table["own"].numpy()[who]
+    if clients and not np.isnan(at_home).all():
+        found["mean_client_accuracy"] = float(np.nanmean(at_home))
+        found["worst_client_accuracy"] = float(np.nanmin(at_home))
+        if job.roster.names is not None:
+            found["worst_client"] = job.roster.name_of(int(who[np.nanargmin(at_home)]))
+    return found
+
+
+def _one(job: Job, state: State, client: int, own: bool) -> tuple[torch.Tensor, float, float]:
+    """One client's model: right answers by class and mean loss on the test set, and accuracy on its own data."""
+    kept = state.clients.get(OWN_MODEL, client, {})
+    model = {k: v.to(job.device) for k, v in kept.items()}
+    sums = job.engine.evaluate(job, model)
+    at_home = 0.0
+    if own:
+        found = job.engine.evaluate(job, model, np.array([client]), OWN)
+        at_home = (
+            float(found.means()["accuracy"][0]) if found.count[0] else np.nan
+        )  # it brought no data to be judged on
+    right = torch.from_numpy(sums.right.astype(np.int32))
+    return right, float(sums.loss.sum() / sums.count.sum()), at_home
+
+
+def _trained(job: Job, state: State) -> Ids:
+    """Who has a model of its own, trained on some sample."""
+    kept = np.array(sorted(state.clients.rows.get(OWN_MODEL, {})), np.int64)
+    return kept[job.roster.sizes[kept] > 0]
+
+
+def spread(accuracies: Array) -> dict[str, Any]:
+    """How accuracies are spread over clients."""
+    low, quarter, median, three_quarters, high = np.percentile(accuracies, [0, 25, 50, 75, 100]).tolist()
+    return {
+        "clients": len(accuracies),
+        "mean": float(accuracies.mean()),
+        "sd": float(accuracies.std(ddof=1)) if len(accuracies) > 1 else 0.0,
+        "min": low,
+        "p25": quarter,
+        "median": median,
+        "p75": three_quarters,
+        "max": high,
+    }
+
+
+def client_by_client(job: Job, state: State) -> dict[str, Any]:
+    """For the result: the spread, and the accuracy of every client's model by its name where they can be listed."""
+    who = _trained(job, state)
+    if not len(who):
+        return {"clients": 0, "of": job.roster.clients}
+    right = state.server[OWN_MODEL]["right"].numpy()[who].sum(1)
+    accuracies = right / len(job.roster.dataset.y_test)
+    told = spread(accuracies) | {"of": job.roster.clients}
+    if len(who) <= LISTED:
+        named = zip(map(job.roster.name_of, who.tolist()), accuracies.tolist(), strict=True)
+        told["each"] = [{"client": name, "accuracy": value} for name, value in named]
+    return told
+
+
+def own_models(state: State) -> Iterator[tuple[int, Tree]]:
+    """Every client's own model, one after the other."""
+    for client in sorted(state.clients.rows.get(OWN_MODEL, {})):
+        yield client, state.clients.get(OWN_MODEL, client, {})

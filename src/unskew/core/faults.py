@@ -1,0 +1,78 @@
+"""What goes wrong on purpose: lost clients, late ones, and updates that are not numbers.
+
+Which clients fail is a function of the seed, the round, the leg and the client, so every method meets the
+same faults, and a resumed run meets them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from unskew.core.types import Ids, Tree, Update
+from unskew.errors import InputError
+from unskew.seeds import generator
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Shares of clients that fail in a leg, each from 0 to 1."""
+
+    drop: float = 0.0  # asked, never answers
+    late: float = 0.0  # trains, but its update arrives one round later
+    nan: float = 0.0  # answers with numbers that are not finite
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if not 0 <= getattr(self, f.name) <= 1:
+                raise InputError(f"{f.name} is a share of clients from 0 to 1, not {getattr(self, f.name)}")
+
+    def hits(self, fault: str, clients: Ids, seed: int, t: int, leg: int) -> npt.NDArray[np.bool_]:
+        """Which of these clients have this fault in this leg."""
+        share = getattr(self, fault)
+        if not share:
+            return np.zeros(len(clients), bool)
+        return np.array([generator(seed, fault, t, leg, int(c)).random() < share for c in clients], bool)
+
+    def spoil(self, update: Update, seed: int, t: int, leg: int) -> Update:
+        """Put NaN into the models of those who answer with one."""
+        hit = torch.from_numpy(self.hits("nan", update.clients, seed, t, leg))
+        if not hit.any():
+            return update
+
+        def spoilt(value: Tensor) -> Tensor:
+            rows = hit.to(value.device).view(-1, *[1] * (value.dim() - 1))
+            return torch.where(rows, torch.nan, value) if value.is_floating_point() else value
+
+        params = {k: spoilt(v) for k, v in update.params.items()}
+        return replace(update, params=params)
+
+    def arrived(
+        self, update: Update, waiting: Tree, seed: int, t: int, leg: int
+    ) -> tuple[Update, Tree, list[int]]:
+        """What lands now: those in time, and those that were late last round. Also who is late now, and who was."""
+        late = self.hits("late", update.clients, seed, t, leg)
+        held = update.take(late).packed() if late.any() else {}
+        landed = [update.take(~late) if late.any() else update]
+        if waiting:
+            landed.append(Update.unpacked(waiting, update.memory))
+        named = landed[1].clients.tolist() if waiting else []
+        return Update.joined([u for u in landed if len(u)] or landed[:1]), held, named
+
+
+def finite(update: Update) -> npt.NDArray[np.bool_]:
+    """Which rows hold only finite numbers, in their model and in what parts report."""
+    if (sound := getattr(update, "sound", None)) is not None:  # an update of sums has looked already
+        return np.asarray(sound)
+    trees = [update.params, *update.uploads.values()]
+    good = torch.ones(len(update), dtype=torch.bool)
+    if not len(update):
+        return good.numpy()
+    for value in (v for tree in trees for v in tree.values()):
+        if value.is_floating_point():
+            good &= torch.isfinite(value).reshape(len(update), value[:1].numel()).all(1).cpu()
+    return good.numpy()

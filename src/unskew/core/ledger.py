@@ -1,0 +1,215 @@
+"""What a round cost, counted where it happens: bytes by kind and direction, sample-steps, answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unskew.core.air import Air
+from unskew.core.faults import finite
+from unskew.core.idle import Idle
+from unskew.core.sharing import Sharing
+from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
+
+if TYPE_CHECKING:
+    from unskew.core.roster import Roster
+    from unskew.core.slots import Part, Prepare
+
+NUMBER_BYTES = 4
+"""What one number takes on its way between a client and the server: a count of a class, for instance."""
+
+
+@dataclass
+class Ledger:
+    """One round's account. ``model`` is the bytes of what travels of a model.
+
+    Bytes are counted once a receiver; ``air``, where the run has a network, is told who sent them to whom.
+    """
+
+    model: int
+    air: Air | None = None
+    needs_global: bool = False  # whether the round's clients need the model that it began with
+    down: Counter[str] = field(default_factory=Counter)
+    up: Counter[str] = field(default_factory=Counter)
+    peer: Counter[str] = field(default_factory=Counter)
+    sample_steps: int = 0
+    spent: Counter[int] = field(default_factory=Counter)  # client -> sample-steps
+    held: dict[int, int] = field(default_factory=dict)  # client -> how many samples it had at hand
+    drawn: dict[int, int] = field(default_factory=dict)  # client -> how many of them it trained from
+    distinct: int = 0  # clients that have trained in this round or before
+    asked: set[int] = field(default_factory=set)
+    trained_only: set[int] = field(default_factory=set)  # trained, and were not to upload (yet)
+    answered: int = 0
+    notes: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, dict[str, Any]] = field(default_factory=dict)  # part -> whose data goes to whom
+    idle: Idle = field(default_factory=Idle)  # legs in which nobody trained
+
+    def exchanges(self, parts: Iterable[Part], memory: Mapping[str, Tree], clients: int) -> None:
+        """Note whose data parts hand out in this round; "all" stands for every client."""
+        for part in parts:
+            givers = np.unique(part.givers(memory[part.name], clients)).tolist()
+            if givers:
+                source = "all" if len(givers) == clients else givers
+                self.given[part.name] = {"from": source} | ({"to": "all"} if part.slot == "prepare" else {})
+
+    def selected(self, cohort: Cohort) -> None:
+        """A cohort was chosen: what that took, and what its choice says of itself."""
+        self.up.update(cohort.up)
+        self.down.update(cohort.down)
+        self.notes.update(cohort.notes)
+
+    def prepared(self, parts: Iterable[Prepare], roster: Roster) -> None:
+        """What raw samples were moved before round 0, and what the log says of the data that was prepared."""
+        for part in parts:
+            self.notes.update(part.notes(roster))
+        for sharing in roster.sharing:
+            self.moved(sharing, roster.clients)
+
+    def sent(self, leg: Leg, shared: Mapping[str, Tree]) -> None:
+        """A leg was asked for: its models, and what parts share, travel to the clients."""
+        if leg.source == "server":
+            self._sent_down(leg.clients, self.model, shared)
+        elif leg.source != "own":
+            before = leg.clients if leg.carry is None else leg.carry.clients
+            # who goes on with a model of their own is handed none
+            handed = np.full(len(before), leg.carry is None) | (before != leg.clients)
+            models = int(handed.sum()) * self.model
+            if leg.source == "peer":
+                self.peer["model"] += models
+                if self.air:
+                    self.air.peer(before[handed], leg.clients[handed], self.model)
+            else:
+                self.up["model"] += models
+                if self.air:
+                    self.air.up(before[handed], self.model)
+                self._sent_down(leg.clients[handed], self.model, {})
+            # whoever was not asked before lacks what parts share, and the global model that they measure drift by
+            strangers = np.array(sorted(set(leg.clients.tolist()) - self.asked), np.int64)
+            self._sent_down(strangers, self.model * self.needs_global, shared)
+        self.asked.update(leg.clients.tolist())
+        self.trained_only.difference_update(leg.clients.tolist())
+
+    def _sent_down(self, clients: Ids, model: int, shared: Mapping[str, Tree]) -> None:
+        """To each of these clients this much of a model, and what parts share."""
+        along = {part: nbytes(tree) for part, tree in shared.items() if tree and len(clients)}
+        self.down["model"] += len(clients) * model
+        for part, size in along.items():
+            self.down[part] += len(clients) * size
+        if self.air:
+            self.air.down(clients, model + sum(along.values()))
+
+    def moved(self, sharing: Sharing, clients: int) -> None:
+        """Raw samples were sent before round 0; the line lists who sent how many to whom."""
+        for transfer in sharing.transfers:
+            counted = {"down": self.down, "up": self.up, "peer": self.peer}[transfer.way]
+            counted["samples"] += sharing.bytes_of(transfer)
+        if sharing.counts:
+            self.up["label counts"] += sharing.counts
+            if self.air:
+                self.air.up(np.arange(clients), sharing.counts / clients)
+        if self.air:
+            self.air.samples(sharing)
+        told = [{"part": sharing.part, **transfer.said(clients)} for transfer in sharing.transfers]
+        self.notes["shared"] = self.notes.get("shared", []) + told
+
+    def questioned(self, part: str, client: int, answer: int, model: bool) -> None:
+        """A client was asked beside training: the model came down, if one did, and an answer of so many bytes up."""
+        if not (model or answer):
+            return  # it was asked before the first model, and has nothing to say
+        self.up[f"{part} {'answers' if model else 'at the start'}"] += answer
+        if model:
+            self.down[f"model for {part}"] += self.model
+        if self.air:
+            who = np.array([client], np.int64)
+            self.air.up(who, answer)
+            if model:
+                self.air.down(who, self.model)
+
+    def received(self, leg: Leg, update: Update) -> None:
+        """Clients answered: they trained, and where the leg says so their models came up."""
+        self.sample_steps += int(update.samples.sum())
+        self.idle.count(leg, update)
+        told = (update.samples, update.held, update.drawn)
+        for client, spent, held, drawn in zip(
+            update.clients.tolist(), *(v.tolist() for v in told), strict=True
+        ):
+            self.spent[client] += spent
+            self.held[client], self.drawn[client] = held, drawn
+        if leg.upload:
+            self.up["model"] += len(update) * self.model
+            for part, tree in update.uploads.items():
+                if tree:
+                    self.up[part] += nbytes(tree)
+            if self.air and len(update):
+                reports = sum(map(nbytes, update.uploads.values()))
+                self.air.up(update.clients, self.model + reports / len(update))
+        else:
+            self.trained_only.update(update.clients.tolist())
+
+    def told(self, what: str, clients: Ids, numbers: int) -> None:
+        """Each of these clients told the server so many numbers, beside its model."""
+        if numbers and len(clients):
+            self.up[what] += numbers * len(clients) * NUMBER_BYTES
+            if self.air:
+                self.air.up(clients, numbers * NUMBER_BYTES)
+
+    def learned(self, part: Prepare, notes: Mapping[str, Any]) -> None:
+        """The server learnt from those who answered: what they told, and what the log says of it."""
+        self.told(f"{part.name} numbers", np.array(sorted(self.held), np.int64), part.tells)
+        self.notes.update(notes)
+
+    def sound(self, update: Update) -> Update:
+        """The answers that are numbers; whose are not is noted."""
+        good = finite(update)
+        if good.all():
+            return update
+        self.notes["rejected"] = self.notes.get("rejected", []) + update.clients[~good].tolist()
+        return update.take(good)
+
+    @property
+    def everyone(self) -> Ids:
+        """Whom the round asked to train, in order."""
+        return np.array(sorted(self.asked), np.int64)
+
+    @property
+    def samples_used(self) -> int:
+        """Samples that clients trained on, each once however many epochs they took."""
+        return sum(min(self.drawn[client], spent) for client, spent in self.spent.items())
+
+    def trained(self, before: Tree, clients: int) -> Tree:
+        """Who has ever trained, after this round."""
+        ever = before["clients"].clone() if before else torch.zeros(clients, dtype=torch.bool)
+        ever[[client for client, spent in self.spent.items() if spent]] = True
+        self.distinct = int(ever.sum())
+        return {"clients": ever}
+
+    def line(self) -> dict[str, Any]:
+        """The fields of a log line."""
+        kinds = {
+            direction: dict(sorted(counted.items()))
+            for direction, counted in (("down", self.down), ("up", self.up), ("peer", self.peer))
+        }
+        return {
+            "bytes_down": self.down.total(),
+            "bytes_up": self.up.total(),
+            "bytes_peer": self.peer.total(),
+            "bytes": kinds,
+            "sample_steps": self.sample_steps,
+            "samples_used": self.samples_used,
+            "asked": len(self.asked),
+            "answered": self.answered,
+            "distinct_clients": self.distinct,
+            **({"trained_only": len(self.trained_only)} if self.trained_only else {}),
+            **self.idle.line(),
+            **({"exchanged": self._exchanged()} if self.given else {}),
+            **(self.air.line(self.everyone, self.down.total(), self.up.total()) if self.air else {}),
+            **self.notes,
+        }
+
+    def _exchanged(self) -> dict[str, dict[str, Any]]:
+        return {part: {"to": sorted(self.asked)} | given for part, given in self.given.items()}

@@ -1,0 +1,181 @@
+"""A method: seven slots, checked; and the expression that names it, e.g. ``scaffold+sem``."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from unskew import expression
+from unskew.core.registry import parts as known_parts
+from unskew.core.registry import presets
+from unskew.core.slot_names import DECIDES, SLOTS
+from unskew.core.slots import (
+    RESERVED,
+    Aggregate,
+    Calibrate,
+    Objective,
+    Part,
+    Prepare,
+    Schedule,
+    Select,
+    Tune,
+)
+from unskew.errors import InputError, unknown
+from unskew.expression import Call, parse, refuse_absurd, render
+from unskew.import_object import imported
+
+USUAL = {"select": "uniform", "schedule": "plain", "aggregate": "fedavg"}
+"""What the slots that decide hold where neither an expression nor a part of it says otherwise."""
+
+
+def usual(slot: str) -> Any:
+    """The part of a slot that decides, where nobody says which."""
+    return known_parts()[USUAL[slot]]()
+
+
+@dataclass(frozen=True)
+class Method:
+    """What happens in a round. Slots that decide hold one part, slots that add hold any number."""
+
+    prepare: tuple[Prepare, ...] = ()
+    select: Select = field(default_factory=lambda: usual("select"))
+    tune: tuple[Tune, ...] = ()
+    schedule: Schedule = field(default_factory=lambda: usual("schedule"))
+    objective: tuple[Objective, ...] = ()
+    aggregate: Aggregate = field(default_factory=lambda: usual("aggregate"))
+    calibrate: tuple[Calibrate, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Part) -> Method:
+        """A method of these parts; slots not named take what a part implies, else uniform, plain and FedAvg."""
+        slots: dict[str, list[Part]] = {slot: [] for slot in SLOTS}
+        for part in parts:
+            if not isinstance(part, Part):
+                raise InputError(f"a method is made of parts, such as FedProx(mu=0.1), not of {part!r}")
+            checked_part(type(part), type(part).__qualname__)
+            refuse_absurd(part)
+            slots[part.slot].append(part)
+        for name, times in Counter(p.name for p in parts).items():
+            if times > 1:
+                raise InputError(f"{name} appears {times} times; keep one")
+        for slot in DECIDES:
+            if len(slots[slot]) > 1:
+                names = " and ".join(p.name for p in slots[slot])
+                raise InputError(f"{names} both decide {slot!r}; keep one")
+        forward = [p.name for p in slots["objective"] if type(p).forward is not Objective.forward]  # type: ignore[attr-defined]
+        if len(forward) > 1:
+            raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
+        objectives = [p for p in slots["objective"] if isinstance(p, Objective)]
+        foreign = [p.name for p in objectives if p.others_labels]
+        for part in objectives:
+            if foreign and part.own_labels_only:
+                raise InputError(
+                    f"{part.name} leaves out classes that a client lacks, and {foreign[0]} trains on others' labels; "
+                    f"write {part.own_labels_only}"
+                )
+        sharing = [p.name for p in slots["prepare"] if p.sends == "samples"]
+        if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
+            raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")
+        schedules = [p for p in slots["schedule"] if isinstance(p, Schedule)]
+        if any(not p.exchanges for p in schedules):
+            _refuse_exchange(schedules[0].name, [p for p in parts if p.slot != "schedule"])
+        chosen: dict[str, Any] = {s: p[0] if s in DECIDES else tuple(p) for s, p in slots.items() if p}
+        return cls(**_usual(parts) | chosen)
+
+    @classmethod
+    def parse(cls, text: str | Method) -> Method:
+        """Read ``fedprox(mu=0.01)+sem`` or a preset's name."""
+        if isinstance(text, Method):
+            return text
+        return cls.of(*(part for call in parse(text) for part in _resolve(call)))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All parts, in the order of the slots."""
+        slots = (getattr(self, slot) for slot in SLOTS)
+        return tuple(p for held in slots for p in (held if isinstance(held, tuple) else (held,)))
+
+    @property
+    def discloses(self) -> tuple[str, ...]:
+        """What leaves a client beyond a model update, each with the part that sends it."""
+        return tuple(f"{what} ({part.name})" for part in self.parts for what in part.discloses)
+
+    def __str__(self) -> str:
+        """The expression that builds this method; defaults are left out."""
+        open_slots = _usual(self.parts).values()
+        named = [_written(p) for p in self.parts if p not in open_slots]
+        return "+".join(named) or "fedavg"
+
+
+def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
+    """Where nothing is exchanged, what needs an exchange is refused by name."""
+    alone = next((preset for preset, (written, _) in presets().items() if written == alone), alone)
+    for part in others:
+        needs = {
+            "aggregate": "combines models",
+            "calibrate": "calibrates the global model",
+        }.get(part.slot, "")
+        if isinstance(part, Objective) and part.needs_global:
+            needs = "needs the global model"
+        if part.discloses or part.probes:
+            needs = f"sends {part.discloses[0]}" if part.discloses else "needs the global model"
+        if isinstance(part, Objective) and part.exchanges:
+            needs = needs or "exchanges more than a model"
+        if needs and part != usual("aggregate"):
+            raise InputError(f"{alone} exchanges nothing, and {part.name} {needs}; leave {part.name} out")
+
+
+def _usual(parts: Iterable[Part]) -> dict[str, Part]:
+    """What the deciding slots hold where an expression leaves them open: what its first part implies, or FedAvg."""
+    implied: dict[str, Part] = {}
+    for part in (p for by in parts if by.implies for call in parse(by.implies) for p in _resolve(call)):
+        implied.setdefault(part.slot, part)
+    return {slot: usual(slot) for slot in USUAL} | implied
+
+
+def _resolve(call: Call) -> list[Part]:
+    """The parts that a name stands for: a part, a preset, or a class of one's own as package.module:Class."""
+    if call.name in presets():
+        if call.args or call.kwargs:
+            raise InputError(
+                f"{call.name} is a preset and takes no values; write its parts: {presets()[call.name][0]}"
+            )
+        return [part for inner in parse(presets()[call.name][0]) for part in _resolve(inner)]
+    if ":" in call.name:
+        return [expression.build(call, {call.name: own_part(call.name)}, "part")]
+    if call.name not in known_parts():
+        raise unknown("method or part", call.name, [*known_parts(), *presets()])
+    return [expression.build(call, known_parts(), "part")]
+
+
+def own_part(path: str) -> type[Part]:
+    """A part of one's own, by ``package.module:Class``."""
+    return checked_part(imported(path, "part"), repr(path))
+
+
+def checked_part(found: Any, called: str) -> type[Part]:
+    """A class that can be a part: derived from a slot's, with a name that nothing else goes by."""
+    if not (inspect.isclass(found) and issubclass(found, Part)):
+        raise InputError(f"{called} is not a part: derive it from a slot class of unskew.parts")
+    name = getattr(found, "name", None)
+    if (
+        not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_]*[A-Za-z_][A-Za-z0-9_]*", name))
+        or name in RESERVED
+    ):
+        problem = "has no name" if name is None else f"is named {name!r}, which a run cannot use"
+        raise InputError(f'{called} {problem}: give it a `name: ClassVar[str] = "my_part"`')
+    if getattr(found, "slot", None) not in SLOTS:
+        raise InputError(
+            f"{called} is in no slot: derive it from Objective, Aggregate or another of unskew.parts"
+        )
+    return found
+
+
+def _written(part: Part) -> str:
+    text = render(part)
+    own = known_parts().get(part.name) is not type(part)
+    return text.replace(part.name, f"{type(part).__module__}:{type(part).__qualname__}", 1) if own else text

@@ -1,0 +1,275 @@
+"""A model as a function of its trees: what objectives and engines call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from unskew.arrays import Array
+from unskew.core.types import Tree, nbytes
+from unskew.models.functional import context, trees
+from unskew.models.layers import BatchNorm
+from unskew.models.patches import can_be_patched, patch
+from unskew.models.split import SplitModel
+from unskew.seeds import generator
+
+ANOTHER = 0x2545F491 << 32
+"""What the seed of a second pass differs by: in the half that keys the masks."""
+
+
+JUDGED_AT_ONCE = 500
+"""Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
+
+
+def blocks(count: int, by_batch: bool) -> list[Array]:
+    """Which of ``count`` samples are judged in one pass.
+
+    Where a sample is judged by the statistics of its block, blocks are of one size and drawn by chance, always the
+    same: a test set sorted by class would otherwise be judged class by class.
+    """
+    number = max(1, -(-count // JUDGED_AT_ONCE))
+    if not by_batch or number == 1:
+        return [np.arange(i * JUDGED_AT_ONCE, min(count, (i + 1) * JUDGED_AT_ONCE)) for i in range(number)]
+    mixed: list[Array] = np.array_split(generator(0, "judged together", count).permutation(count), number)
+    return mixed
+
+
+class Net:
+    """The model's code without its numbers: parameters and statistics always come in as arguments.
+
+    ``net(params, x)`` is the forward pass of training, with the statistics and dropout masks that ``bound``
+    fixed for this step. ``net.judge(model, x)`` is the forward pass of evaluation, for a teacher or a test, with
+    the statistics of that model.
+    """
+
+    def __init__(self, module: SplitModel):
+        self.training: SplitModel = copy.deepcopy(module).train()
+        self.judging: SplitModel = copy.deepcopy(module).eval()
+        for frozen in (self.training, self.judging):
+            frozen.requires_grad_(False)
+        parameters, buffers = trees(module)
+        self.initial: Tree = parameters | buffers
+        self.own = frozenset(parameters)  # what the module itself has; objectives may add heads beside it
+        self.trainable: tuple[str, ...] = tuple(parameters)
+        self.buffers: tuple[str, ...] = tuple(buffers)
+        # looked up once here, and so remembered: a compiled step cannot look it up
+        self.draws_masks = bool(self.training.fed[0])
+        self.convolves = any(isinstance(m, nn.modules.conv._ConvNd) for m in module.modules())
+        self.filters_by_channel = any(
+            isinstance(m, nn.modules.conv._ConvNd) and m.groups > 1 for m in module.modules()
+        )
+        self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
+        self._tried: dict[tuple[int, ...], bool] = {}
+        self._tried_last: dict[tuple[int, ...], bool] = {}
+        self.held: Tree = {}  # statistics and context of one step
+        self.half = False
+        self.by_batch = False  # whether it judges by the statistics of the samples at hand
+        self.wide: frozenset[str] = frozenset()
+
+    def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """Logits, in training mode."""
+        return self._run(self.training, params, x)
+
+    def embed(self, params: Mapping[str, Tensor], x: Tensor, layer: str) -> Tensor:
+        return self._run(self.training, params, x, upto=layer)
+
+    def head(self, params: Mapping[str, Tensor], f: Tensor, layer: str) -> Tensor:
+        return self._run(self.training, params, f, since=layer)
+
+    def features(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        return self.embed(params, x, self.training.last_layer)
+
+    def classify(self, params: Mapping[str, Tensor], features: Tensor) -> Tensor:
+        return self.head(params, features, self.training.last_layer)
+
+    def judge(
+        self, model: Mapping[str, Tensor], x: Tensor, since: str | None = None, upto: str | None = None
+    ) -> Tensor:
+        """Logits (or what lies between two layers) in evaluation mode: no masks, statistics untouched."""
+        held = {k: v for k, v in model.items() if k in self.own or k in self.buffers}
+        return functional_call(self.judging, held, (x,), {"since": since, "upto": upto})  # type: ignore[no-any-return]
+
+    def blocks(self, count: int) -> list[Array]:
+        """Which of ``count`` samples are judged in one pass."""
+        return blocks(count, self.by_batch)
+
+    def bound(self, buffers: Tree, seed: Tensor | None = None, weight: Tensor | None = None) -> Net:
+        """This net for one step: training updates ``buffers`` in place."""
+        here = copy.copy(self)
+        here.held = buffers | context(self.training, seed, weight)
+        return here
+
+    def again(self, weight: Tensor, remember: bool = True) -> Net:
+        """This net for one more pass in the same step, over other rows: masks of their own, and their weights.
+
+        Unless it is to ``remember`` them, these rows leave no trace in the running statistics.
+        """
+        seeds, weights = self.training.fed
+        here = copy.copy(self)
+        other = {k: self.held[k] ^ ANOTHER for k in seeds if k in self.held}
+        here.held = self.held | other | {k: weight for k in weights if k in self.held}
+        return here if remember else here.aside()
+
+    def aside(self) -> Net:
+        """This net for one more pass over the same rows, which leaves no trace in the running statistics."""
+        here = copy.copy(self)
+        here.held = self.held | {k: self.held[k].clone() for k in self.buffers if k in self.held}
+        return here
+
+    def grow(self, heads: Tree) -> None:
+        """Train these beside the model's own parameters: heads that objectives bring along."""
+        statistics = {k: self.initial[k] for k in self.buffers}
+        self.initial = {k: self.initial[k] for k in self.trainable} | heads | statistics
+        self.trainable += tuple(heads)
+
+    def weighing(self, weight: Tensor) -> Net:
+        """This net for other rows than the batch's own: batch norm counts each by its weight."""
+        here = copy.copy(self)
+        here.held = self.held | context(self.training, None, weight)
+        return here
+
+    def to(self, device: torch.device) -> None:
+        """Move the model's code and its initial numbers to a device."""
+        for module in (self.training, self.judging):
+            module.to(device)
+        self.initial = {k: v.to(device) for k, v in self.initial.items()}
+
+    def multiply_adds(self, shape: tuple[int, ...]) -> float:
+        """About how many multiply-adds one forward pass of one sample takes: those of its dense layers and filters.
+
+        Not by torch's own counter, which takes a second to load.
+        """
+        heavy = [m for m in self.judging.modules() if isinstance(m, (nn.Linear, nn.modules.conv._ConvNd))]
+        return float(sum(out.numel() * _inputs(layer) for layer, out in self._seen(heavy, shape)))
+
+    def patch_values(self, shape: tuple[int, ...]) -> float:
+        """How many numbers the patches under all filters are, for one sample; inf where a filter has none such."""
+        filters = [m for m in self.judging.modules() if isinstance(m, nn.modules.conv._ConvNd)]
+        if not all(can_be_patched(layer) for layer in filters):
+            return float("inf")
+        return float(sum(out[0, 0].numel() * _inputs(layer) for layer, out in self._seen(filters, shape)))
+
+    def layer_values(self, shape: tuple[int, ...]) -> float:
+        """How many numbers all layers put out for one sample: about what a backward pass needs kept."""
+        innermost = [m for m in self.judging.modules() if not any(True for _ in m.children())]
+        return float(sum(out.numel() for _, out in self._seen(innermost, shape) if isinstance(out, Tensor)))
+
+    def _seen(self, layers: Sequence[nn.Module], shape: tuple[int, ...]) -> list[tuple[nn.Module, Tensor]]:
+        """What each of these layers puts out for one sample of zeros."""
+        found: list[tuple[nn.Module, Tensor]] = []
+        hooks = [layer.register_forward_hook(lambda m, _, out: found.append((m, out))) for layer in layers]
+        weight = next(iter(self.initial.values()))
+        try:
+            with torch.inference_mode():
+                self.judge(self.initial, torch.zeros(1, *shape, dtype=weight.dtype, device=weight.device))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return found
+
+    def statistics(self, model: Mapping[str, Tensor]) -> Tree:
+        """The part of a model that is measured, not trained: batch norm's running averages."""
+        return {k: model[k] for k in self.buffers}
+
+    def halved(self) -> Net:
+        """This net computing in bfloat16 from float32 numbers; what normalises stays in float32."""
+        here = copy.copy(self)
+        here.half = True
+        norms = [n for n, m in self.training.named_modules() if isinstance(m, BatchNorm)]
+        here.wide = frozenset(f"{n}.{p}" for n in norms for p in ("weight", "bias"))
+        return here
+
+    def patched(self) -> Net:
+        """This net, convolving by products over patches: for clients that are stacked."""
+        here = copy.copy(self)
+        here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
+        here._tried, here._tried_last = {}, {}
+        patch(here.training)
+        patch(here.judging)
+        return here
+
+    def runs_channels_last(self, shape: tuple[int, ...]) -> bool:
+        """Whether this model takes images in the layout in which a CPU convolves fastest: a ``view`` may not."""
+        if shape not in self._tried_last:
+            self._tried_last[shape] = self.convolves and len(shape) == 3 and self._try_channels_last(shape)
+        return self._tried_last[shape]
+
+    def _try_channels_last(self, shape: tuple[int, ...]) -> bool:
+        weight = next(iter(self.initial.values()))
+        x = torch.zeros(2, *shape, dtype=weight.dtype, device=weight.device)
+
+        def laid_out(value: Tensor) -> Tensor:  # clone, for contiguous() leaves one channel as it is
+            return value.clone(memory_format=torch.channels_last) if value.dim() == 4 else value
+
+        try:
+            with torch.no_grad():
+                self.judge({k: laid_out(v) for k, v in self.initial.items()}, laid_out(x))
+        except RuntimeError:
+            return False
+        return True
+
+    def stackable(self, shape: tuple[int, ...]) -> bool:
+        """Whether ``vmap`` can run this model, by trying: some layers it cannot, nor code that looks at numbers."""
+        if shape not in self._tried:
+            self._tried[shape] = self._try_stacked(shape)
+        return self._tried[shape]
+
+    def _try_stacked(self, shape: tuple[int, ...]) -> bool:
+        two = {k: v.detach().expand(2, *v.shape).clone() for k, v in self.initial.items()}
+        weight = next(iter(self.initial.values()))
+        x = torch.zeros(2, 2, *shape, dtype=weight.dtype, device=weight.device)
+        seeds = torch.zeros(2, dtype=torch.int64, device=weight.device)
+
+        def one(model: Tree, x: Tensor, seed: Tensor) -> Tensor:
+            net = self.bound({k: model[k] for k in self.buffers}, seed, torch.ones_like(x.flatten(1)[:, 0]))
+            return net(model, x)
+
+        try:
+            with torch.no_grad():
+                vmap(one)(two, x, seeds)
+        except Exception:  # whatever it is, the client function says it better, where one client runs alone
+            return False
+        return True
+
+    def by_batch_statistics(self) -> Net:
+        """This net, judging with the statistics of the batch at hand, for models that have none of their own."""
+        here = copy.copy(self)
+        here.by_batch = bool(self.buffers)
+        here.judging = copy.deepcopy(self.judging)
+        for module in here.judging.modules():
+            if isinstance(module, BatchNorm):
+                module.train()
+                module.momentum = 0.0
+        return here
+
+    def travelling_bytes(self, model: Mapping[str, Tensor], batch_norm: str) -> int:
+        """What is sent of a model: everything, or all but the statistics where these stay at home."""
+        stays = set() if batch_norm == "average" else set(self.buffers)
+        return nbytes({k: v for k, v in model.items() if k not in stays})
+
+    def _run(
+        self,
+        module: SplitModel,
+        params: Mapping[str, Tensor],
+        x: Tensor,
+        since: str | None = None,
+        upto: str | None = None,
+    ) -> Tensor:
+        held = {k: v for k, v in params.items() if k in self.own}
+        if self.half:
+            held = {k: v if k in self.wide else v.to(torch.bfloat16) for k, v in held.items()}
+            x = x.to(torch.bfloat16)
+        cut = {"since": since, "upto": upto} if since or upto else None
+        found: Tensor = functional_call(module, held | self.held, (x,), cut)
+        return found.to(torch.float32) if self.half else found
+
+
+def _inputs(layer: nn.Module) -> int:
+    """Numbers that one output of a dense layer or a filter is made of."""
+    return cast(Tensor, layer.weight)[0].numel()

@@ -1,0 +1,230 @@
+"""What the server knows of its clients: who there is and how much each holds. Never a sample, never a place in a pool.
+
+Label counts are there where they were given: a simulation gives them, a real site may not. A part that needs them and
+has none is told so in one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from unskew.arrays import Array
+from unskew.core.sharing import Sharing
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation, shown_name
+from unskew.errors import InputError
+from unskew.network import Wireless
+
+NO_COUNTS = (
+    "needs to know how many samples of each class every client holds, and these label counts were not given; give "
+    "them, or choose another method"
+)
+
+
+class Roster:
+    """Clients 0 to K - 1, as the server's half of a round knows them.
+
+    ``sizes`` is how many samples each holds, ``budget`` the size whose epochs it spends, ``weigh`` the size its update
+    weighs, ``pooled`` how many clients' budgets it spends where clients were pooled into it (else 0). ``dataset`` says
+    what samples look like (shape, classes, kind) and holds the server's own test set; its pool is empty. ``sharing`` is
+    what raw samples were moved before round 0, ``network`` how clients are linked.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        sizes: Array,
+        *,
+        budget: Array | None = None,
+        weigh: Array | None = None,
+        pooled: Array | None = None,
+        counts: Array | Callable[[], Array] | None = None,
+        names: tuple[str, ...] | None = None,
+        network: Wireless | None = None,
+        sharing: tuple[Sharing, ...] = (),
+        mean_weight: float | None = None,
+    ):
+        self.dataset, self.sizes = dataset, np.asarray(sizes, np.int64)
+        self.budget = self.sizes if budget is None else budget
+        self.weigh = self.sizes if weigh is None else weigh
+        self.pooled = np.zeros_like(self.sizes) if pooled is None else pooled
+        self.names, self.network, self.sharing = names, network, sharing
+        self.mean_weight = float(self.weigh.mean()) if mean_weight is None else mean_weight
+        self._counts = counts
+        self._lifted: tuple[Hashable, Roster] | None = None
+
+    @classmethod
+    def of(cls, federation: Federation, counts: bool = True) -> Roster:
+        """What a simulation's server knows of a federation; ``counts``: whether label counts are given to it."""
+        return cls(
+            without_pool(federation.dataset),
+            federation.sizes,
+            budget=federation.budget,
+            weigh=federation.weigh,
+            pooled=federation.pooled,
+            counts=(lambda: federation.counts) if counts else None,
+            names=federation.names,
+            network=federation.network,
+        )
+
+    @property
+    def clients(self) -> int:
+        """How many there are."""
+        return len(self.sizes)
+
+    @property
+    def ids(self) -> Array:
+        """Every client's number."""
+        return np.arange(self.clients)
+
+    def name_of(self, client: int) -> str:
+        """What to call a client where people read: its name where clients have names, else its number."""
+        return shown_name(self.names, int(client))
+
+    @property
+    def counted(self) -> bool:
+        """Whether label counts were given."""
+        return self._counts is not None
+
+    @cached_property
+    def counts(self) -> Array:
+        """The (client x class) matrix of label counts."""
+        if self._counts is None:
+            raise InputError(f"the method {NO_COUNTS}")
+        self._counts = self._counts() if callable(self._counts) else self._counts
+        return self._counts
+
+    @property
+    def typical(self) -> int:
+        """How many samples a client holds that holds some: the median."""
+        return int(np.median(self.sizes[self.sizes > 0])) if self.sizes.any() else 0
+
+    @cached_property
+    def relative(self) -> Array:
+        """What each client weighs, relative to the mean client."""
+        return np.asarray(self.weigh / max(self.mean_weight, np.finfo(np.float64).tiny))
+
+    def drawn(self, clients: Array, per_class: Array | None = None) -> Array:
+        """How many samples these clients train from, each told how many of each class (or all) to take."""
+        if per_class is None:
+            return self.sizes[clients]
+        return np.asarray(np.minimum(per_class, self.counts[clients]).sum(1))
+
+    def told_of(self, part: str) -> Mapping[str, Any]:
+        """What the log says of the samples that a part moved."""
+        return {s.part: s.report for s in self.sharing if s.part == part}
+
+    # --- other rosters
+
+    def lifted(self, key: Hashable, more: Callable[[], Array], counted: bool) -> Roster:
+        """The same clients with ``more[k, c]`` samples of class c each, added up only when somebody asks.
+
+        ``counted``: whether a local epoch and an update's weight count them. The last one by ``key`` is kept.
+        """
+        if self._lifted is None or self._lifted[0] != key:
+            self._lifted = key, Lifted(self, more, counted)
+        return self._lifted[1]
+
+    def after(self, sharing: Sharing, sizes: Array, counts: Array | Callable[[], Array] | None) -> Roster:
+        """The same clients once raw samples were moved: they hold so many now."""
+        if sharing.pooled is not None:
+            spent, asked = sharing.pooled
+            held = int(sizes.sum())
+            one = {"budget": np.array([spent]), "weigh": np.array([held]), "pooled": np.array([asked])}
+            named = None if self.names is None else ("all clients",)
+            return self._with(sizes=sizes, counts=counts, mean_weight=None, names=named, **one)
+        more = sizes - self.sizes
+        return self._with(
+            sizes=sizes,
+            budget=self.budget + more if sharing.budget == "held" else self.budget,
+            weigh=self.weigh + more if sharing.weigh == "held" else self.weigh,
+            counts=counts,
+            mean_weight=None,
+            sharing=(*self.sharing, sharing),
+        )
+
+    def reported(self, report: Any) -> Roster:
+        """The same, where the last sharing is told as ``report`` in the log."""
+        return self._with(sharing=(*self.sharing[:-1], replace(self.sharing[-1], report=report)))
+
+    def only(self, client: int) -> Roster:
+        """What one client may know of it: its own row; the others' are empty, and label counts it has itself."""
+
+        def own(values: Array) -> Array:
+            return np.where(self.ids == client, values, 0)
+
+        rows: dict[str, Any] = {
+            name: own(getattr(self, name)) for name in ("sizes", "budget", "weigh", "pooled")
+        }
+        return Roster(without_tests(self.dataset), **rows, mean_weight=self.mean_weight)
+
+    def without_counts(self) -> Roster:
+        """The same, where nobody gave label counts."""
+        return self._with(counts=None)
+
+    def _with(self, **changes: Any) -> Roster:
+        kept = ("dataset", "sizes", "budget", "weigh", "pooled", "names", "network", "sharing", "mean_weight")
+        return Roster(**({name: getattr(self, name) for name in kept} | {"counts": self._counts} | changes))
+
+    def __repr__(self) -> str:
+        return f"Roster({self.dataset.name!r}, {self.clients} clients)"
+
+
+class Lifted(Roster):
+    """Clients with more samples than were dealt to them, as a view makes them; counted when somebody asks."""
+
+    def __init__(self, before: Roster, more: Callable[[], Array], counted: bool):
+        self._before, self._more, self._adds = before, more, counted
+        self.dataset, self.pooled, self.names = before.dataset, before.pooled, before.names
+        self.network, self.sharing = before.network, before.sharing
+        self._counts = self._lifted_counts if before.counted else None
+        self._lifted = None
+
+    def _lifted_counts(self) -> Array:
+        return np.asarray(self._before.counts + self.more)
+
+    @cached_property
+    def more(self) -> Array:
+        return self._more()
+
+    @property
+    def clients(self) -> int:
+        return self._before.clients
+
+    @cached_property
+    def sizes(self) -> Array:  # type: ignore[override]
+        return np.asarray(self._before.sizes + self.more.sum(1))
+
+    @cached_property
+    def budget(self) -> Array:  # type: ignore[override]
+        return self._before.budget + self.more.sum(1) if self._adds else self._before.budget
+
+    @cached_property
+    def weigh(self) -> Array:  # type: ignore[override]
+        return self._before.weigh + self.more.sum(1) if self._adds else self._before.weigh
+
+    @cached_property
+    def mean_weight(self) -> float:  # type: ignore[override]
+        return float(self.weigh.mean())
+
+
+def without_pool(dataset: Dataset) -> Dataset:
+    """What the server has of a data set: what samples look like, and a test set; not one of the clients' samples."""
+    if not len(dataset):
+        return dataset
+    none: dict[str, Any] = {"x": np.empty((0, *dataset.shape), dataset.x.dtype), "y": np.zeros(0, np.int64)}
+    return replace(dataset, **none, columns={})
+
+
+def without_tests(dataset: Dataset) -> Dataset:
+    """What a client has of the server's data set: what samples look like."""
+    none: dict[str, Any] = {
+        "x_test": np.empty((0, *dataset.shape), dataset.x.dtype),
+        "y_test": np.zeros(0, np.int64),
+    }
+    return replace(dataset, **none)

@@ -1,0 +1,135 @@
+"""One round, as State -> State. Read this first.
+
+prepare   what data does each client train on?
+select    who takes part?
+tune      with which local settings?
+schedule  how does a model travel through clients?      <- asks for training, leg by leg
+objective what does a client minimise?                   (unskew.core.client)
+aggregate how do updates become the next model?
+calibrate what is done to a copy before it is judged?    (unskew.run)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.core.air import air_of
+from unskew.core.dispatch import STATISTICS
+from unskew.core.engine import Job, RoundInputs
+from unskew.core.evaluate_clients import now_stale
+from unskew.core.held import Moment
+from unskew.core.ledger import Ledger
+from unskew.core.query import RunQuestions
+from unskew.core.slots import After, Play
+from unskew.core.state import NOBODY, State
+from unskew.core.store import OWN_MODEL
+from unskew.core.types import Cohort, Ids, Leg, Tree, Update, stack
+from unskew.seeds import generator
+
+
+def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
+    """Play round ``state.round``; the next state, and the round's line for the log."""
+    method, t, seed = job.method, state.round, state.seed
+    server, store, roster = dict(state.server), state.clients, job.roster
+    views = []
+    for part in method.prepare:
+        views.append((part, roster))
+        roster = part.expect(roster, t, server[part.name])
+    probes = sorted({name for part in method.parts for name in part.probes})
+    ledger = Ledger(
+        job.net.travelling_bytes(state.params, job.batch_norm),
+        air_of(roster, seed, t),
+        any(o.needs_global for o in method.objective) or bool(probes),
+    )
+    if t == 0:
+        ledger.prepared(method.prepare, roster)
+        server = begun(job, server, ledger)
+    shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
+    ledger.exchanges(method.parts, server, roster.clients)
+    selections = legs = 0
+
+    def moment(clients: Ids) -> Moment:
+        """These clients' data as it is in this round, with the views that they make of it."""
+        told = {part.name: part.hand_out(clients, t, known, server[part.name]) for part, known in views}
+        return Moment(t, clients=clients, told=told)
+
+    def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
+        nonlocal selections
+        rng = generator(seed, "select", t, selections)
+        selections += 1
+        busy = np.union1d(exclude, server.get("late", {}).get("clients", NOBODY))  # still on its way back
+        wanted, name = job.cohort if count is None else count, method.select.name
+        cohort, server[name] = method.select.select(wanted, busy, roster, server[name], rng)
+        ledger.selected(cohort)
+        for part in method.tune:
+            cohort.settings = part.settings(t, cohort, roster, job.local)
+        return cohort
+
+    def train(leg: Leg) -> Update:
+        nonlocal legs, store
+        ledger.sent(leg, shared)
+        if leg.source == "own":
+            fresh = {k: v.cpu() for k, v in leg.start.items()}  # where memories are kept
+            kept = stack([store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
+            leg = replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
+        lost = job.faults.hits("drop", leg.clients, seed, t, legs)
+        round_inputs = RoundInputs(roster, shared, store, moment(leg.clients))
+        update = job.engine.visit(job, leg, np.flatnonzero(~lost), round_inputs)
+        update = job.faults.spoil(update, seed, t, legs)
+        legs += 1
+        if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
+            store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
+        ledger.received(leg, update)
+        update = ledger.sound(update)
+        if leg.source == "own" and len(update):
+            store = store.put(OWN_MODEL, update.clients, update.params)
+            server[OWN_MODEL] = now_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)
+        return update
+
+    def combine(params: Tree, update: Update) -> Tree:
+        nonlocal store
+        landed, server["late"], late = job.faults.arrived(update, server.get("late", {}), seed, t, legs)
+        ledger.notes |= {"late": late} if late else {}
+        ledger.answered += len(landed)
+        play.landed = float(landed.examples.sum())
+        if not len(landed):
+            return params  # a cohort that vanished leaves the model unchanged
+        if probes:
+            found = job.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
+            landed = replace(landed, probes={name: torch.from_numpy(found[name]) for name in probes})
+            ledger.told("probes", landed.clients, len(probes))
+        for o in method.objective:
+            server[o.name] = o.absorb(server[o.name], landed, roster.clients)
+        for part, memory in landed.memory.items():
+            store = store.put(part, landed.clients, memory)
+        rule, before = method.aggregate, params
+        params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
+        for o in method.objective:
+            params = o.settle(params, before, server[o.name])
+        query, note = RunQuestions(job, ledger, params, moment), ledger.notes.update
+        after = After(job.net, job.judging_net, params, landed, roster, t, seed, query, note)
+        for o in method.objective:
+            server[o.name] = o.renew(server[o.name], after)
+        return params
+
+    rng, last = generator(seed, "schedule", t), t == job.rounds - 1
+    play = Play(t, last, job.cohort, roster, select, train, combine, rng, ledger.notes.update, ledger.told)
+    name = method.schedule.name
+    params, server[name] = method.schedule.round(play, state.params, server[name])
+    for part, known in views:
+        server[part.name], notes = part.learn(ledger.held, known, server[part.name])
+        ledger.learned(part, notes)
+    server["trained"] = ledger.trained(server.get("trained", {}), roster.clients)
+    return State(t + 1, params, server, store, seed), ledger.line()
+
+
+def begun(job: Job, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:
+    """The server's memory with what clients send before the first round."""
+    query = RunQuestions(job, ledger)
+    found = {o.name: o.begin(job.net, job.roster, query, job.seed) for o in job.method.objective}
+    return {name: tree | found.get(name, {}) for name, tree in server.items()}

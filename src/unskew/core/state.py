@@ -1,0 +1,244 @@
+"""Everything a resume reads, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.core.store import ClientStore, raw
+from unskew.core.types import Ids, Tree
+from unskew.errors import InputError
+
+log = logging.getLogger("unskew.state")  # a name that users listen to: it stays where modules move
+
+FORMAT = 1
+"""Version of the checkpoint's layout; a folder of another version is refused, not guessed at."""
+
+SEAL = "blake2b"
+"""The last tensor of a checkpoint: a hash of every byte before it."""
+
+SEAL_BYTES = 32
+
+
+@dataclass
+class State:
+    """The whole memory of a run between two rounds."""
+
+    round: int
+    params: Tree
+    server: dict[str, Tree]
+    clients: ClientStore
+    seed: int
+
+    def to(self, device: str) -> State:
+        """The server's numbers on a device; its counters, and what clients remember, stay on the host."""
+
+        def there(tree: Tree) -> Tree:
+            return {k: v.to(device) if v.is_floating_point() else v for k, v in tree.items()}
+
+        server = {part: there(tree) for part, tree in self.server.items()}
+        return State(self.round, there(self.params), server, self.clients, self.seed)
+
+    def entries(self) -> Iterator[Entry]:
+        """Everything, name by name: what is saved. Rows of clients are never all in memory at once."""
+        for name, value in self.params.items():
+            yield Entry.of(f"params/{name}", value)
+        for part, memory in self.server.items():
+            for name, value in memory.items():
+                yield Entry.of(f"server/{part}/{name}", value)
+        told: set[str] = set()
+        for part, ids, name, dtype, shape, rows in self.clients.saved():
+            if part not in told:
+                told.add(part)
+                yield Entry.of(f"ids/{part}", torch.from_numpy(ids))
+            yield Entry(f"clients/{part}/{name}", dtype, (len(ids), *shape), map(raw, rows))
+
+
+@dataclass
+class Entry:
+    """One tensor of a checkpoint, its bytes in pieces."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    pieces: Iterable[bytes | memoryview]
+
+    @staticmethod
+    def of(name: str, value: Tensor) -> Entry:
+        return Entry(name, value.dtype, tuple(value.shape), [raw(value)])
+
+    @property
+    def size(self) -> int:
+        return torch.Size(self.shape).numel() * torch.empty(0, dtype=self.dtype).element_size()
+
+
+DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+"""The names that the safetensors format gives these types."""
+
+
+def save_state(state: State, folder: Path) -> Path:
+    """Write a checkpoint atomically and keep the last two: a kill at any instant leaves a whole one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"format": FORMAT, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
+    path = folder / f"{state.round:06d}.safetensors"
+    write_atomically(path, sealed(state.entries(), {"unskew": json.dumps(about)}))
+    for _, old in checkpoints(folder)[:-2]:
+        old.unlink()
+    return path
+
+
+def checkpoints(folder: Path) -> list[tuple[int, Path]]:
+    """The checkpoints of a folder by the round in their names, oldest first."""
+    return sorted((int(path.stem), path) for path in folder.glob("*.safetensors") if path.stem.isdecimal())
+
+
+def forget_after(folder: Path, round: int) -> None:
+    """Delete checkpoints of later rounds: left there, they would count as the last two that are kept."""
+    for later, path in checkpoints(folder):
+        if later > round:
+            path.unlink()
+
+
+def sealed(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+    """A safetensors file that ends with a hash of itself, taken while it is written piece by piece."""
+    content = hashlib.blake2b(digest_size=SEAL_BYTES)
+
+    def digest() -> Iterator[bytes]:
+        yield content.digest()
+
+    seal = Entry(SEAL, torch.uint8, (SEAL_BYTES,), digest())
+    for piece in safetensors(itertools.chain(entries, [seal]), metadata):
+        content.update(piece)
+        yield piece
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a sealed checkpoint has the bytes that were written."""
+    content, left = hashlib.blake2b(digest_size=SEAL_BYTES), path.stat().st_size - SEAL_BYTES
+    with open(path, "rb") as file:
+        while left > 0 and (piece := file.read(min(left, 1 << 20))):
+            content.update(piece)
+            left -= len(piece)
+        return file.read() == content.digest()
+
+
+def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+    """A file of the safetensors format, piece by piece: the library itself wants all of it in memory."""
+    held = list(entries)
+    header: dict[str, Any] = {"__metadata__": metadata}
+    at = 0
+    for entry in held:
+        offsets = [at, at := at + entry.size]
+        header[entry.name] = {"dtype": DTYPES[entry.dtype], "shape": entry.shape, "data_offsets": offsets}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for entry in held:
+        yield from entry.pieces
+
+
+def load_state(folder: Path, known: int | None = None, like: Tree | None = None) -> State | None:
+    """The newest whole checkpoint of a folder; None where there is none.
+
+    A resume wants one of the first ``known`` rounds, since those are in its log, and of a model ``like`` its own.
+    """
+    # imported only here: a GPU machine may have torch and numpy alone
+    from safetensors import SafetensorError, safe_open
+
+    for _, path in reversed(checkpoints(folder)):
+        try:
+            with safe_open(path, framework="pt") as file:
+                # one without a seal is of a version that did not seal
+                if SEAL in file.keys() and not is_whole(path):  # noqa: SIM118  not a dict
+                    log.warning("%s is damaged and left out", path)
+                    continue
+                about = json.loads(file.metadata()["unskew"])
+                version = about["format"]
+                if version == FORMAT:
+                    if known is not None and about["round"] > known:
+                        continue
+                    state = _read(file, about)
+                    if like is None or _has(state.params, like):
+                        return state
+                    continue
+        except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OSError):
+            log.warning("%s cannot be read and is left out", path)
+            continue  # damaged from outside: the one before it is whole
+        raise InputError(
+            f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "
+            f"resume it with the version of unskew that wrote it"
+        )
+    return None
+
+
+def _has(params: Tree, like: Tree) -> bool:
+    """Whether every tensor is there, in its shape."""
+    return all(name in params and params[name].shape == value.shape for name, value in like.items())
+
+
+def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
+    """The state in an open checkpoint; rows of clients are read some at a time, so that they may spill."""
+    state = State(about["round"], {}, {part: {} for part in about["parts"]}, ClientStore(), about["seed"])
+    remembered: dict[str, list[str]] = {}
+    for key in file.keys():  # noqa: SIM118  not a dict
+        kind, _, rest = key.partition("/")
+        part, _, name = rest.partition("/")
+        if kind == "params":
+            state.params[rest] = file.get_tensor(key).clone()
+        elif kind == "server":
+            state.server.setdefault(part, {})[name] = file.get_tensor(key).clone()
+        elif kind == "clients":
+            remembered.setdefault(part, []).append(name)
+        elif kind not in ("ids", SEAL):
+            raise ValueError(f"{key} is nothing that a checkpoint holds")
+    for part, names in remembered.items():
+        ids = file.get_tensor(f"ids/{part}").numpy()
+        for start in range(0, len(ids), at_once):
+            some = slice(start, start + at_once)
+            rows = {n: file.get_slice(f"clients/{part}/{n}")[some] for n in names}
+            state.clients = state.clients.put(part, ids[some], rows)
+    return state
+
+
+def write_atomically(path: Path, content: bytes | str | Iterable[bytes | memoryview]) -> None:
+    """Write beside the target, make it durable, then rename: the target is old or new, never half."""
+    data = content.encode() if isinstance(content, str) else content
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(beside, "wb") as file:
+            for piece in [data] if isinstance(data, bytes) else data:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def initial_state(params: Tree, memories: Mapping[str, Tree], seed: int) -> State:
+    return State(0, params, {name: dict(memory) for name, memory in memories.items()}, ClientStore(), seed)
+
+
+NOBODY: Ids = np.zeros(0, np.int64)

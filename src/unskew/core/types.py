@@ -1,0 +1,234 @@
+"""What travels in a round: trees of tensors, a request to train, and the answer to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.arrays import Array
+from unskew.arrays import Ids as Ids
+
+Tree = dict[str, Tensor]
+"""Named tensors, flat. "Stacked" means with a leading client axis."""
+
+NONE = torch.zeros(0, dtype=torch.int64)
+
+BLOCK = 8
+"""Clients summed at a time. Sums over clients are always taken in blocks of this many, in cohort order, so that
+the number of workers, which hold whole blocks, does not change a bit of the result."""
+
+
+def clone(tree: Mapping[str, Tensor]) -> Tree:
+    return {k: v.detach().clone() for k, v in tree.items()}
+
+
+def stack(trees: Sequence[Mapping[str, Tensor]]) -> Tree:
+    """Trees of the same names, stacked along a new client axis."""
+    return {k: torch.stack([t[k] for t in trees]) for k in trees[0]} if trees else {}
+
+
+def rows(tree: Mapping[str, Tensor], index: Tensor) -> Tree:
+    """Some clients of a stacked tree. Rows that share one memory (see ``expand``) go on sharing it."""
+    return {
+        k: v[:1].expand(len(index), *v.shape[1:]) if v.stride(0) == 0 and len(v) else v[index]
+        for k, v in tree.items()
+    }
+
+
+def join(trees: Sequence[Tree]) -> Tree:
+    """Stacked trees, one after the other along the client axis."""
+    if len(trees) == 1:
+        return trees[0]
+    return {k: torch.cat([t[k] for t in trees]) for k in trees[0]} if trees else {}
+
+
+def expand(tree: Mapping[str, Tensor], clients: int) -> Tree:
+    """One model as ``clients`` stacked rows that share its memory; never written to."""
+    return {k: v.expand(clients, *v.shape) for k, v in tree.items()}
+
+
+def nbytes(tree: Mapping[str, Tensor]) -> int:
+    return sum(v.numel() * v.element_size() for v in tree.values())
+
+
+def weighted_sum(
+    tree: Mapping[str, Tensor], weights: Tensor, minus: Mapping[str, Tensor] | None = None
+) -> Tree:
+    """Sum of weight x (tree - minus) over the client axis, in float64, in fixed blocks in cohort order."""
+    total: Tree = {}
+    for start in range(0, len(weights), BLOCK):
+        block = slice(start, start + BLOCK)
+        part = weights[block].to(torch.float64)
+        for name, value in tree.items():
+            here = value[block].to(torch.float64)
+            if minus is not None:
+                here = here - minus[name][block]
+            summed = torch.tensordot(part.to(here.device), here, dims=1)
+            total[name] = total[name] + summed if name in total else summed
+    return total
+
+
+def moved_by(params: Mapping[str, Tensor], step: Mapping[str, Tensor]) -> Tree:
+    """``params + step`` with the sum taken in float64 and rounded once, in the type of ``params``."""
+    return {k: (v.to(torch.float64) + step[k].to(torch.float64)).to(v.dtype) for k, v in params.items()}
+
+
+@dataclass
+class PerClient:
+    """Local settings that differ between clients; None means the run's own. One row a client of the cohort."""
+
+    batch: Ids | None = None
+    lr: Array | None = None
+    per_class: Ids | None = None  # [k, classes]: how many samples of each class to train on
+
+    def rows(self, index: Any) -> PerClient:
+        return PerClient(*(None if v is None else v[index] for v in (self.batch, self.lr, self.per_class)))
+
+
+@dataclass
+class Cohort:
+    """Who takes part, with which settings; and what choosing them took, for the log: notes, and bytes by kind."""
+
+    clients: Ids
+    settings: PerClient = field(default_factory=PerClient)
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    up: Mapping[str, int] = field(default_factory=dict)
+    down: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class Leg:
+    """A request: these clients train, each from this model.
+
+    A round is one leg (Plain) or several (SEM hands models over between two). ``epochs`` is the share of the
+    local budget to spend and ``done`` the share this visit has spent already, so that two halves make exactly
+    the batches of one whole.
+    """
+
+    clients: Ids
+    start: Tree  # one model for all, or stacked
+    stacked: bool = False  # whether ``start`` has a client axis
+    anchor: Tree | None = None  # the one model that drift is measured against; default: start
+    epochs: float = 1.0
+    done: float = 0.0
+    settings: PerClient = field(default_factory=PerClient)
+    carry: Update | None = None  # the unfinished visit that these rows go on with (moved, work, steps)
+    closing: bool = True  # local training ends here, so parts may report
+    upload: bool = True  # False: the client keeps its model, nothing is sent up
+    # how the model came, which decides whose bytes; own: each goes on with the model it keeps, or ``start`` at first
+    source: Literal["server", "peer", "relay", "own"] = "server"
+    summable: bool = False  # only the models' weighted sum will be asked for, so an engine need not keep them
+
+
+@dataclass
+class Update:
+    """The answer to a Leg; it may hold fewer rows than were asked for.
+
+    ``moved`` and ``work`` are sums over the legs of a visit: (end - start), and how far the local optimiser
+    would have carried a weight under a constant gradient of 1, which is steps x learning rate for plain SGD. Their
+    ratio is the mean gradient, whatever was handed over or blended on the way (SCAFFOLD). ``reach`` is what of
+    ``work`` is still in params - base, and ``pulled`` the same against the objectives' pull (FedNova).
+    """
+
+    rows: Ids  # position in the Leg
+    clients: Ids  # who answered
+    base: Tree  # stacked; delta = params - base
+    params: Tree  # stacked
+    moved: Tree  # stacked
+    work: Tensor  # [k] float64
+    reach: Tensor  # [k] float64
+    pulled: Tensor  # [k] float64
+    lr: Tensor  # [k] float64: the learning rate of the last leg
+    examples: Tensor  # [k] float64: what an update weighs
+    steps: Tensor  # [k] int64
+    samples: Tensor  # [k] int64: sample-steps spent
+    loss: Tensor  # [k] float64: mean training loss
+    uploads: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked report
+    memory: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked client memory, if it lands
+    probes: dict[str, Tensor] = field(
+        default_factory=dict
+    )  # what parts asked to have measured, one value a row
+    held: Tensor = field(default_factory=lambda: NONE)  # [k] int64: how many samples each client has at hand
+    drawn: Tensor = field(default_factory=lambda: NONE)  # [k] int64: of how many of them it trained
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def weighted_delta(self, weights: Tensor, names: Iterable[str] | None = None) -> Tree:
+        """Sum of weight x (params - base), in float64; of some names, or of all."""
+        chosen = self.params if names is None else {k: self.params[k] for k in names}
+        return weighted_sum(chosen, weights, minus=self.base)
+
+    def take(self, index: Any) -> Update:
+        """Some rows of this update."""
+        at = torch.as_tensor(np.arange(len(self))[index], dtype=torch.int64)
+        trees: dict[str, Any] = {n: rows(getattr(self, n), at) for n in TREES}
+        vectors: dict[str, Any] = {n: getattr(self, n)[at] for n in VECTORS}
+        nested: dict[str, Any] = {n: {p: rows(t, at) for p, t in getattr(self, n).items()} for n in NESTED}
+        probes = {k: v[at] for k, v in self.probes.items()}
+        return Update(self.rows[index], self.clients[index], **trees, **vectors, **nested, probes=probes)
+
+    def then(self, after: Update) -> Update:
+        """The same models one leg further: ``after`` trained this update's rows ``after.rows``.
+
+        The result weighs n_i + n_p(i), as SEM's line 15 sends it.
+        """
+        first = self.take(after.rows)
+        return replace(
+            after,
+            rows=first.rows,
+            base=first.base,
+            examples=first.examples + after.examples,
+            samples=first.samples + after.samples,
+        )
+
+    @staticmethod
+    def joined(updates: Iterable[Update]) -> Update:
+        """Updates one after the other; parts report either in all of them or in none."""
+        parts = list(updates)
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        trees: dict[str, Any] = {n: join([getattr(u, n) for u in parts]) for n in TREES}
+        vectors: dict[str, Any] = {n: torch.cat([getattr(u, n) for u in parts]) for n in VECTORS}
+        nested: dict[str, Any] = {
+            n: {p: join([getattr(u, n)[p] for u in parts]) for p in getattr(first, n)} for n in NESTED
+        }
+        ids = [np.concatenate([getattr(u, n) for u in parts]) for n in ("rows", "clients")]
+        return Update(ids[0], ids[1], **trees, **vectors, **nested)
+
+    def packed(self) -> Tree:
+        """This update as one tree, to wait in State: a late answer, or a model in flight."""
+        tree: Tree = {"rows": torch.from_numpy(self.rows), "clients": torch.from_numpy(self.clients)}
+        tree |= {n: getattr(self, n) for n in VECTORS}
+        tree |= {f"{n}|{k}": v.contiguous() for n in TREES for k, v in getattr(self, n).items()}
+        for n in NESTED:
+            for part, held in getattr(self, n).items():
+                tree |= {f"{n}|{part}|{k}": v for k, v in held.items()}
+        return tree
+
+    @staticmethod
+    def unpacked(tree: Tree, parts: Iterable[str]) -> Update:
+        """The inverse of ``packed``; ``parts`` names those who may have reported."""
+        trees: dict[str, Any] = {n: {} for n in TREES}
+        nested: dict[str, Any] = {n: {p: {} for p in parts} for n in NESTED}
+        for key, value in tree.items():
+            kind, _, rest = key.partition("|")
+            if kind in trees:
+                trees[kind][rest] = value
+            elif kind in nested:
+                part, _, name = rest.partition("|")
+                nested[kind][part][name] = value
+        vectors: dict[str, Any] = {n: tree[n].cpu() for n in VECTORS}
+        ids = [tree[n].cpu().numpy() for n in ("rows", "clients")]
+        return Update(ids[0], ids[1], **trees, **vectors, **nested)
+
+
+TREES = ("base", "params", "moved")
+VECTORS = ("work", "reach", "pulled", "lr", "examples", "steps", "samples", "loss")
+NESTED = ("uploads", "memory")

@@ -1,0 +1,1 @@
+"""The fast engine on a CPU: worker processes and recorded steps."""

@@ -1,0 +1,144 @@
+"""Where clients are run: the samples on one device, and the client function over them.
+
+The loop engine has one in its own process; the fast engine has one in every worker, or one on a GPU.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.arrays import Array
+from unskew.core.client import ClientJob, ClientResult, Pool, Task, train
+from unskew.core.held import Made
+from unskew.core.net import Net
+from unskew.core.types import Tree
+from unskew.data.dataset import Dataset
+from unskew.data.mapped import mapped
+from unskew.engines.recorded import Recording, play_recorded
+from unskew.engines.stacked import train_stacked
+
+
+def tensor_of(array: Array) -> Tensor:
+    """An array as a tensor over the same memory; it is only ever read, so read-only memory is no danger."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.as_tensor(array)
+
+
+@dataclass
+class DeviceData:
+    """Runs jobs and judges models over one pool of samples."""
+
+    dataset: Dataset
+    dtype: torch.dtype = torch.float32
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    channels_last: bool = False
+    stacked: bool = False
+    record: bool = False  # whether stacked steps are recorded and replayed
+
+    def __post_init__(self) -> None:
+        data = self.dataset
+        scale = data.scale_like(torch.empty(0, dtype=self.dtype, device=self.device))
+
+        def samples(x: Array) -> Tensor:
+            there = tensor_of(x).to(self.device)
+            on_disk = self.device.type == "cpu" and mapped(x) is not None  # laying it out would read it all
+            return there if on_disk else self._laid_out(there)
+
+        self.recordings: dict[Any, Recording] = {}
+        self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
+        self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
+
+    def train(self, task: Task, client_jobs: Sequence[ClientJob]) -> list[ClientResult]:
+        if self.stacked:
+            play = partial(play_recorded, known=self.recordings) if self.record else None
+            pool, there = self.with_made(client_jobs)
+            return train_stacked(task, pool, there, self.device, play)
+        alone = (self.with_made([e]) for e in client_jobs)
+        return [train(task, pool, one) for pool, (one,) in alone]
+
+    def with_made(self, client_jobs: Sequence[ClientJob]) -> tuple[Pool, Sequence[ClientJob]]:
+        """The pool that these jobs' places are in: a small one of its own where clients made samples themselves."""
+        if all(e.made is None for e in client_jobs):
+            return self.pool, client_jobs
+        pool, held = self._beside([(e.held, e.made) for e in client_jobs])
+        return pool, [replace(e, held=at, made=None) for e, at in zip(client_jobs, held, strict=True)]
+
+    def _beside(self, lists: Sequence[tuple[Tensor, Made | None]]) -> tuple[Pool, list[Tensor]]:
+        """A small pool of these samples, those that clients made and those they hold, and their places in it."""
+        rows, labels, found, at, end = [], [], [], 0, len(self.dataset)
+        for held, made in lists:
+            own = held < end
+            index = held[own].to(self.device)
+            parts = [(self.pool.x[index], self.pool.y[index])]
+            if made is not None:
+                parts.append((tensor_of(made[0]).to(self.device), tensor_of(made[1]).to(self.device)))
+            rows += [x for x, _ in parts]
+            labels += [y for _, y in parts]
+            found.append(at + torch.where(own, own.cumsum(0) - 1, held - end + len(index)))
+            at += sum(len(y) for _, y in parts)
+        pool = Pool(self._laid_out(torch.cat(rows)), torch.cat(labels), self.pool.mean, self.pool.std)
+        return pool, found
+
+    def make_room(self, client_jobs: Sequence[ClientJob]) -> tuple[list[ClientJob], bool]:
+        """The jobs with what clients made placed behind the pool's end; and whether the pool had to move for it.
+
+        For a device with a copy of the samples of its own: steps that were captured over the pool outlast the round.
+        """
+        behind = [0 if e.made is None else len(e.made[1]) for e in client_jobs]
+        need, end, moved = sum(behind), len(self.dataset), False
+        if end + need > len(self.pool.y):
+            room = 1 << (need - 1).bit_length()
+            self.pool.x = self._laid_out(
+                torch.cat([self.pool.x[:end], self.pool.x.new_zeros(room, *self.pool.x.shape[1:])])
+            )
+            self.pool.y = torch.cat([self.pool.y[:end], self.pool.y.new_zeros(room)])
+            moved = True
+        there, at = [], end
+        for e, count in zip(client_jobs, behind, strict=True):
+            if e.made is None:
+                there.append(e)
+                continue
+            self.pool.x[at : at + count] = tensor_of(e.made[0]).to(self.device)
+            self.pool.y[at : at + count] = tensor_of(e.made[1]).to(self.device)
+            there.append(replace(e, held=torch.where(e.held < end, e.held, e.held - end + at), made=None))
+            at += count
+        return there, moved
+
+    def _laid_out(self, x: Tensor) -> Tensor:
+        last = self.channels_last and x.dim() == 4
+        return x.contiguous(memory_format=torch.channels_last) if last else x
+
+    def judge(
+        self,
+        net: Net,
+        model: Tree,
+        places: Array | None,
+        test: bool = False,
+        made: Made | None = None,
+    ) -> tuple[Array, Array]:
+        """Predicted class and loss of a model for samples of the pool or the test set; None is all the latter.
+
+        Places from the pool's length on are of samples that clients ``made``.
+        """
+        pool = self.test if test or places is None else self.pool
+        at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places))
+        if made is not None:
+            pool, (at,) = self._beside([(at, made)])
+        at = at.to(self.device)
+        guesses, losses = torch.zeros(len(at), dtype=torch.int64), torch.zeros(len(at), dtype=self.dtype)
+        with torch.inference_mode():
+            for block in net.blocks(len(at)) if len(at) else ():
+                x, y = pool.take(at[torch.from_numpy(block).to(self.device)])
+                logits = net.judge(model, x)
+                guesses[block] = logits.argmax(1).cpu()
+                losses[block] = torch.nn.functional.cross_entropy(logits, y, reduction="none").cpu()
+        return guesses.numpy(), losses.numpy()

@@ -1,0 +1,1 @@
+"""The fast engine on a GPU: stacked clients and CUDA graphs."""

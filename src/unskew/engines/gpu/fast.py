@@ -1,0 +1,428 @@
+"""The fast engine on a GPU: many clients at once, their steps captured as graphs and replayed.
+
+Launching kernels costs more than running them for models of this size. So steps are recorded once, over tensors
+that stay where they are; a leg copies its models and its plan into them and replays. The plan lies on the device
+and a graph counts its own steps, so a replay takes nothing from the host. Dense models, and many clients with small
+filters, are stacked (``prefixes``); others run side by side (``lanes``).
+
+On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.arrays import Array
+from unskew.core.client import ClientJob, ClientResult, Task
+from unskew.core.dispatch import client_job, gathered
+from unskew.core.engine import Job, RoundInputs
+from unskew.core.held import Made
+from unskew.core.holdings import Holdings
+from unskew.core.plan import batches_in
+from unskew.core.roster import Roster
+from unskew.core.types import Ids, Leg, Tree, Update, clone, nbytes
+from unskew.engines.device_data import DeviceData
+from unskew.engines.gpu.prefetch import Ahead
+from unskew.engines.gpu.stacked_graphs import Prefixes
+from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS, Lanes
+from unskew.engines.here import Here
+from unskew.engines.stacked import Block, blocked, returned, tensors
+from unskew.errors import RunFailed
+from unskew.notices import warn
+from unskew.parts.select.full import Full
+
+SIDE_BY_SIDE, STACKED = 64, 256
+"""Most clients in one block, unless asked for otherwise; more are trained block after block."""
+
+SMALL_PATCHES = 8e6
+"""Bytes of one client's patches (``models.patches``) up to which it is stacked: moving more takes longer than starting
+its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN,
+B=10) gain, 13 MB (job A) loses."""
+
+MANY = 32
+"""Clients a round from which those that convolve are stacked: fewer do not fill one large kernel, and side by side
+they overlap. Measured: ``small_cnn`` with small batches is 1.5 times as fast side by side with ten clients, and 1.3
+times as fast stacked with a hundred."""
+
+MODELS_EACH, PASSES = 6, 4
+"""What a client takes of the GPU's memory, roughly: as many models (as sent, as trained, its gradient, an optimiser's
+two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies between)."""
+
+KEPT_STAGES = 3
+"""Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
+
+NO_MEMORY = ("out of memory", "ALLOC_FAILED")
+"""What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
+
+
+class FastGPU(Here):
+    """Stacked clients and captured steps on one device."""
+
+    name = "fast"
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        block: int | None = None,
+        compile: bool = False,
+        precision: str = "fp32",
+        capture: bool | None = None,
+    ):
+        self.device = torch.device(device)
+        self.capture = self.device.type == "cuda" if capture is None else capture
+        self.block, self.compile, self.precision = block, compile, precision
+        self.largest: int | None = None  # a block that did not fit halves this
+        self._site: DeviceData | None = None
+        self._stages: list[Stage] = []  # the last one used comes last
+        self._ahead = Ahead()
+        self._decided: tuple[Any, bool] = (None, False)
+        self._sized: tuple[Any, int] = (None, 1)
+        if self.device.type == "cuda":
+            _arithmetic(precision)
+
+    def choice(self, job: Job) -> str:
+        """What runs, in words."""
+        how = "captured graphs" if self.capture else "no graphs"
+        where = "stacked" if self._stacks(job) else "side by side"
+        said = f"{self.device}, up to {self._most(job)} clients {where}, {how}, {self.precision}"
+        last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
+        return said + last + compiled
+
+    def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
+        device_data = self.device_data(job)
+        roomy = {o.name: o.roomy(round_inputs.shared[o.name]) for o in job.method.objective}
+        round_inputs = replace(round_inputs, shared=roomy)
+        task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        client_jobs = [
+            client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
+        ]
+        client_jobs, moved = device_data.make_room(client_jobs)
+        if moved:  # captured steps read the pool where it was
+            self._stages.clear()
+        self._ahead.begin(leg, round_inputs.t, (e.plan for e in client_jobs))
+        by_size = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
+        returns: dict[int, ClientResult] = {}
+        while by_size:
+            size = min(len(by_size), self._most(job))
+            chosen, by_size = by_size[:size], by_size[size:]
+            done: list[ClientResult] | None = None
+            try:
+                with self._current():
+                    some = [client_jobs[i] for i in chosen]
+                    done = self._train(job, leg, task, device_data, some, round_inputs, not by_size)
+            except RuntimeError as error:
+                if not any(sign in str(error) for sign in NO_MEMORY):
+                    raise
+            if done is None:  # only here, for an error keeps the memory of all it passed through
+                by_size = chosen + by_size
+                self._halve(self._room(job, size))
+                continue
+            returns |= dict(zip(chosen, done, strict=True))
+        return gathered(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
+
+    def judged(
+        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
+    ) -> tuple[Array, Array]:
+        return self.device_data(job).judge(job.judging_net, model, places, made=made)
+
+    def device_data(self, job: Job) -> DeviceData:
+        if next(iter(job.net.initial.values())).device.type != self.device.type:
+            job.net.to(self.device)
+        last, here = self._channels_last(job), self._site
+        alike = here is not None and (here.dtype, here.channels_last) == (job.dtype, last)
+        if here is not None and alike and here.dataset is self.dataset:
+            return here
+        self._site = DeviceData(self.dataset, job.dtype, self.device, channels_last=last)
+        self._stages.clear()
+        return self._site
+
+    def again(self) -> FastGPU:
+        twin = FastGPU(str(self.device), self.block, self.compile, self.precision, self.capture)
+        twin.hold(Holdings(self.holdings.federation))
+        return twin
+
+    def close(self) -> None:
+        self._site = None
+        self._stages.clear()
+
+    def _train(
+        self,
+        job: Job,
+        leg: Leg,
+        task: Task,
+        device_data: DeviceData,
+        client_jobs: list[ClientJob],
+        round_inputs: RoundInputs,
+        last: bool,
+    ) -> list[ClientResult]:
+        size = self._room(job, len(client_jobs))
+        tuned = leg.settings.batch is not None
+        if tuned:  # no bound is known beforehand
+            steps, batch = (_power_of_two(n) for n in _largest(client_jobs))
+        else:
+            steps, batch = _longest(job, round_inputs.roster, client_jobs)
+        known = not tuned and leg.settings.per_class is None
+        sizes = _batch_sizes(job, round_inputs.roster) if known else batch
+        exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
+        room = Room(size, steps, batch, job.net.norms and exact)
+        block = padded_to(room, blocked(task, client_jobs, job.dtype, self.device))
+        stage = self._stage(job, task, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
+        stage.play(block)
+        if last:  # while the GPU is at work
+            self._ahead.guess(job, leg, round_inputs)
+        return returned(task, device_data.pool, block)
+
+    def _stage(
+        self, job: Job, task: Task, device_data: DeviceData, room: Room, block: Block, keep: int
+    ) -> Stage:
+        """A stage that this block fits, from before or new; a room of its own for each size of batch."""
+        way = Prefixes if self._stacks(job) else Lanes
+        for at, stage in enumerate(self._stages):
+            if type(stage.way) is way and stage.fits(task, room, block):
+                self._stages.append(self._stages.pop(at))
+                return stage
+        del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
+        self._stages.append(
+            Stage(task, device_data, room, block, way, self.capture, self.compile, self.precision)
+        )
+        return self._stages[-1]
+
+    def _current(self) -> contextlib.AbstractContextManager[Any]:
+        """Streams and graphs belong to the current device, whichever device their tensors are on."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext()
+
+    def _room(self, job: Job, clients: int) -> int:
+        """How many clients a stage for these has room for: a whole cohort, where that fits."""
+        return min(self._most(job), max(clients, _a_round(job)))
+
+    def _most(self, job: Job) -> int:
+        """The largest block: as asked for, or what the GPU's memory should hold, up to where more gain nothing."""
+        if self.largest or self.block:
+            return self.largest or self.block or 1
+        stacks = self._stacks(job)
+        about = (job.net, job.roster.dataset.shape, job.local.batch, job.dtype, stacks)
+        if self._sized[0] != about:
+            self._sized = about, self._should_hold(job)
+        return min(STACKED if stacks else SIDE_BY_SIDE, self._sized[1])
+
+    def _should_hold(self, job: Job) -> int:
+        """How many clients fit by a rough count of bytes; a count that was too high is halved when it shows."""
+        memory = _memory(self.device)
+        if memory is None:
+            return STACKED
+        shape, stacks = job.roster.dataset.shape, self._stacks(job)
+        values = job.net.layer_values(shape) + (job.net.patch_values(shape) if stacks else 0)
+        steps = PASSES * values * job.local.batch * job.dtype.itemsize
+        models = MODELS_EACH * nbytes(job.net.initial)
+        free = 0.8 * memory - self.dataset.x.nbytes
+        if stacks or free < STREAMS * (models + steps):
+            found = free / (models + steps)
+        else:  # side by side, clients take turns on the streams, and in the memory of their steps
+            found = (free - STREAMS * steps) / models
+        return max(1, int(found))
+
+    def _stacks(self, job: Job) -> bool:
+        """Whether clients are stacked: dense ones, and many with small patches, where vmap can run the model."""
+        shape = job.roster.dataset.shape
+        together = min(_a_round(job), self.block or STACKED)
+        about = (job.net, shape, job.local.batch, job.dtype, together)
+        if self._decided[0] != about:
+            held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
+            small = held <= SMALL_PATCHES and (together >= MANY or not job.net.convolves)
+            trial = job.net.patched()
+            trial.to(self.device)  # what vmap can run differs between devices
+            self._decided = about, small and trial.stackable(shape)
+        return self._decided[1]
+
+    def _channels_last(self, job: Job) -> bool:
+        """Where filters take one channel each, tensor cores' layout is faster; in fp32, which has none, slower."""
+        shape = job.roster.dataset.shape
+        return self.precision != "fp32" and job.net.filters_by_channel and job.net.runs_channels_last(shape)
+
+    def _halve(self, size: int) -> None:
+        if size == 1:
+            raise RunFailed("one client alone does not fit the GPU's memory; use a smaller --batch")
+        self.largest = size // 2
+        self._stages.clear()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # other clients' steps may still write to what was freed
+            torch.cuda.empty_cache()
+        warn(
+            f"{size} clients at once do not fit the GPU's memory; going on with {self.largest} at a time "
+            f"(--block {self.largest} says so from the start)",
+            stacklevel=3,
+        )
+
+
+@dataclass(frozen=True)
+class Room:
+    """How large the tensors of a stage are. A function of the leg alone: a run that was stopped pads as one that was
+    not."""
+
+    clients: int
+    steps: int
+    batch: int  # samples in a batch
+    exact: bool  # whether short batches get graphs of their own instead of padding
+
+
+def _memory(device: torch.device) -> int | None:
+    """All the memory of a GPU, in bytes: not what is free, since blocks must not depend on what else runs there."""
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
+
+
+def _a_round(job: Job) -> int:
+    """How many clients take part in a round, at most."""
+    there = job.roster.clients
+    return there if isinstance(job.method.select, Full) else min(job.cohort, there)
+
+
+def _largest(client_jobs: list[ClientJob]) -> tuple[int, int]:
+    """The most steps and the largest batch among these clients."""
+    return max(e.plan.steps for e in client_jobs), max(e.plan.widest for e in client_jobs)
+
+
+def _longest(job: Job, roster: Roster, client_jobs: list[ClientJob]) -> tuple[int, int]:
+    """The most steps and the largest batch any client can have, so that graphs last."""
+    here = _largest(client_jobs)
+    largest = int(roster.budget.max())
+    batch = min(job.local.batch, int(roster.sizes.max()))
+    per_epoch = batches_in(largest, job.local.batch, job.local.last)
+    whole = job.local.steps or int(np.ceil((job.local.epochs or 1.0) * per_epoch))
+    return max(whole, here[0]), max(batch, here[1])
+
+
+def _batch_sizes(job: Job, roster: Roster) -> int:
+    """How many different sizes the batches of these clients have, where they use all their data."""
+    if not (job.net.convolves and job.net.norms):
+        return 0  # nobody asks
+    sizes, batch, last = roster.sizes, job.local.batch, job.local.last
+    small = np.bincount(sizes[sizes < batch], minlength=batch)
+    whole = sizes[sizes >= batch]
+    short = np.bincount(whole % batch if last == "keep" else whole * 0, minlength=batch)
+    return int(((small + short)[1:] > 0).sum()) + bool(len(whole))
+
+
+def _power_of_two(n: int) -> int:
+    """The next one, so that sizes which differ a little share a stage."""
+    return 1 << (n - 1).bit_length()
+
+
+def padded_to(room: Room, block: Block) -> Block:
+    """The block with room for more clients, steps and samples: all of it padding, with learning rate 0."""
+
+    def grown(value: Tensor, *sizes: int) -> Tensor:
+        fresh = value.new_zeros(*sizes, *value.shape[len(sizes) :])
+        fresh[tuple(slice(n) for n in value.shape[: len(sizes)])] = value
+        return fresh
+
+    def clients(tree: Tree) -> Tree:
+        return {k: grown(v, room.clients) for k, v in tree.items()}
+
+    draws = {
+        part: {k: grown(v, room.steps, room.clients) for k, v in tree.items()}
+        for part, tree in block.draws.items()
+    }
+    grew = replace(
+        block,
+        index=grown(block.index, room.steps, room.clients, room.batch),
+        weight=grown(block.weight, room.steps, room.clients, room.batch),
+        rate=grown(block.rate, room.steps, room.clients),
+        seeds=None if block.seeds is None else grown(block.seeds, room.steps, room.clients),
+        draws=draws,
+        params=clients(block.params),
+        buffers=clients(block.buffers),
+        census=grown(block.census, room.clients),
+        anchor=clients(block.anchor) if block.own_anchor else block.anchor,
+        mine={part: clients(tree) for part, tree in block.mine.items()},
+        padded=[True] * block.steps if room.batch > block.index.shape[2] else block.padded,
+    )
+    grew.losses = grown(grew.losses, room.clients)
+    return grew
+
+
+class Stage:
+    """Tensors that stay where they are, and the steps captured over them."""
+
+    def __init__(
+        self,
+        task: Task,
+        device_data: DeviceData,
+        room: Room,
+        block: Block,
+        way: type[Prefixes] | type[Lanes],
+        capture: bool,
+        compile: bool,
+        precision: str,
+    ):
+        self.task, self.room = task, room
+        # the anchor and what parts share are the run's own tensors, and later legs are copied into these
+        shared = {part: clone(tree) for part, tree in block.shared.items()}
+        params = (
+            {k: _laid_out(v) for k, v in block.params.items()} if device_data.channels_last else block.params
+        )
+        self.block = replace(block, params=params, anchor=clone(block.anchor), shared=shared)
+        self.block.losses = block.losses.clone()
+        self.signature = _signature(block)
+        net = task.net.patched() if way is Prefixes and task.net.convolves else task.net
+        inner = replace(task, net=net.halved() if precision == "bf16" else net)
+        self.way: Lanes | Prefixes = way(inner, device_data.pool, self.block, room.exact, compile, capture)
+
+    def fits(self, task: Task, room: Room, block: Block) -> bool:
+        """Whether this stage can play that block as it is."""
+        same = (task.net, task.objectives, task.local) == (
+            self.task.net,
+            self.task.objectives,
+            self.task.local,
+        )
+        return room == self.room and same and _signature(block) == self.signature
+
+    def play(self, block: Block) -> None:
+        """Train a block: copy it in, replay its steps, and leave the models in it."""
+        mine, theirs = tensors(self.block), tensors(block)
+        _copied(list(mine.values()), [theirs[name] for name in mine])
+        self.block.client_jobs[:] = block.client_jobs
+        self.block.losses.zero_()
+        self.way.play(block)
+        trained = self.block.params | self.block.buffers
+        returning = block.params | block.buffers
+        _copied(list(returning.values()), [trained[name] for name in returning])
+        block.losses.copy_(self.block.losses)
+
+
+def _laid_out(stacked: Tensor) -> Tensor:
+    """A copy whose rows are channels-last, as their gradients will be: optimisers are slow across layouts."""
+    if stacked.dim() != 5:
+        return stacked
+    like = torch.empty(stacked.shape[1:], memory_format=torch.channels_last, device="meta").stride()
+    fresh = torch.empty_strided(
+        stacked.shape, (stacked[0].numel(), *like), dtype=stacked.dtype, device=stacked.device
+    )
+    return fresh.copy_(stacked)
+
+
+def _copied(here: list[Tensor], there: list[Tensor]) -> None:
+    """Copy tensor by tensor, those of a kind together: a GPU starts some kernels then instead of one for each."""
+    kinds: dict[torch.dtype, list[int]] = {}
+    for at, value in enumerate(here):
+        kinds.setdefault(value.dtype, []).append(at)
+    for places in kinds.values():
+        torch._foreach_copy_([here[at] for at in places], [there[at] for at in places])
+
+
+def _signature(block: Block) -> tuple[Any, ...]:
+    """Shapes and types of a block: what a captured step depends on."""
+    shapes = tuple((n, v.shape, v.dtype) for n, v in sorted(tensors(block).items()))
+    return (*shapes, block.own_anchor)
+
+
+def _arithmetic(precision: str) -> None:
+    """Set the GPU's arithmetic for the whole process: repeatable, and TF32 only where it was asked for."""
+    torch.backends.cudnn.deterministic = True
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision in ("tf32", "bf16")

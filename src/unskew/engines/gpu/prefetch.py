@@ -1,0 +1,71 @@
+"""Plans one leg ahead: the host makes them while the GPU trains the leg before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from unskew.core.dispatch import Asked, stretched
+from unskew.core.engine import Job, RoundInputs
+from unskew.core.plan import Plan
+from unskew.core.roster import Roster
+from unskew.core.types import Ids, Leg
+from unskew.parts.select.full import Full
+from unskew.parts.select.uniform import Uniform
+from unskew.seeds import generator
+
+GUESSES = 3
+"""Legs whose plans are made in vain, one after the other, before a run gives it up."""
+
+
+class Ahead:
+    """The plans that the next leg will most likely ask for.
+
+    A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or who
+    takes part, costs time while the GPU is busy, and never a number.
+    """
+
+    def __init__(self) -> None:
+        self.made: dict[Asked, Plan] = {}
+        self._missed = 0  # guesses in a row that nobody asked for
+        self._opening = (-1, 1.0)  # the round at hand, and the share of its first leg
+
+    def begin(self, leg: Leg, t: int, plans: Iterable[Plan]) -> None:
+        """A leg begins that turned out to need these plans."""
+        if self.made:
+            early = {id(plan) for plan in self.made.values()}
+            self._missed = 0 if any(id(plan) in early for plan in plans) else self._missed + 1
+        if self._opening[0] != t:
+            self._opening = t, leg.epochs
+
+    def guess(self, job: Job, leg: Leg, round_inputs: RoundInputs) -> None:
+        """Make the plans of the leg after this one."""
+        self.made = {}
+        if self._missed < GUESSES and leg.settings.per_class is None and leg.settings.batch is None:
+            self.made = {asked: asked.plan() for asked in self._next(job, leg, round_inputs)}
+
+    def _next(self, job: Job, leg: Leg, round_inputs: RoundInputs) -> list[Asked]:
+        roster, t = round_inputs.roster, round_inputs.t
+        spent = leg.done + leg.epochs
+        if spent < 1:  # a schedule that hands models over: the same clients go on
+            clients, done, share = leg.clients, spent, leg.epochs
+        else:
+            t += 1
+            clients, done, share = _next_cohort(job, roster, t), 0.0, self._opening[1]
+        if not len(clients):
+            return []
+        local = stretched(job, t)
+        about = (clients, roster.sizes[clients], roster.budget[clients], roster.pooled[clients])
+        return [
+            Asked(local, job.seed, t, client, held, budget, pooled, done, share)
+            for client, held, budget, pooled in zip(*(a.tolist() for a in about), strict=True)
+        ]
+
+
+def _next_cohort(job: Job, roster: Roster, t: int) -> Ids:
+    """Who takes part in a round that has not begun: known where it is drawn from the seed alone."""
+    rule, nobody = job.method.select, np.zeros(0, np.int64)
+    if t >= job.rounds or type(rule) not in (Uniform, Full):  # others, even of these kinds, may remember
+        return nobody
+    return rule.select(job.cohort, nobody, roster, {}, generator(job.seed, "select", t, 0))[0].clients

@@ -1,0 +1,67 @@
+"""Stacked clients on a GPU: one step of all that still train, captured for a few numbers of them.
+
+Clients are sorted by number of steps: as they finish, graphs of fewer clients are replayed.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from unskew.core.client import Pool, Task
+from unskew.engines.stacked import Block, Stepper
+
+SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
+"""The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
+
+
+class Prefixes:
+    """A block that stays where it is, and its stacked step as a graph for each of some numbers of clients."""
+
+    def __init__(self, task: Task, pool: Pool, block: Block, exact: bool, compile: bool, capture: bool):
+        self.block, self.capture = block, capture
+        self.stepper = Stepper(task, pool, block, compile=compile)
+        self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
+        self.sizes = sorted({max(1, round(block.census.shape[0] * share)) for share in SHARES})
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
+
+    def play(self, block: Block) -> None:
+        """All steps of a block that was copied into this one."""
+        self.now.zero_()
+        if self.stepper.state:
+            torch._foreach_zero_(list(self.stepper.state.values()))
+        for s in range(block.steps):
+            self._step(next(n for n in self.sizes if n >= block.active[s]))
+
+    def _step(self, clients: int) -> None:
+        # samples are weighed even where no batch is short: torch's own batch norm asks stacked images for their
+        # memory format, and stacked bf16 for statistics in bf16
+        if not self.capture:
+            self.stepper.step(self.now, clients, padded=True)
+            self.now += 1
+            return
+        if clients not in self.graphs:
+            self.graphs[clients] = self._captured(clients)
+        self.graphs[clients].replay()
+
+    def _captured(self, clients: int) -> torch.cuda.CUDAGraph:
+        """Record one step; what the trial runs change is put back."""
+        moving = [*self.block.params.values(), *self.block.buffers.values(), *self.stepper.state.values()]
+        moving += [self.block.losses, self.now]
+        before = [v.clone() for v in moving]
+        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside), warnings.catch_warnings():
+            # gradients inside the loss (FedMix) go through patches client by client, which torch says at length
+            warnings.filterwarnings("ignore", "There is a performance drop")
+            for _ in range(3):
+                self.stepper.step(self.now, clients, padded=True)
+        torch.cuda.current_stream().wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.stepper.step(self.now, clients, padded=True)
+            self.now += 1
+        for value, old in zip(moving, before, strict=True):
+            value.copy_(old)
+        return graph

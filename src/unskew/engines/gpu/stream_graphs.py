@@ -1,0 +1,179 @@
+"""Clients side by side on a GPU, on several streams: each one's step is captured once and replayed.
+
+Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
+leaves most of the GPU idle. So where a model convolves, but for many clients with small filters, each keeps its own
+step, that of ``unskew.core.client``, and the GPU runs many clients' graphs at once. No client waits for another. Short
+batches are padded, or get graphs of their own where batch norm is and they have few sizes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unskew.core.client import Pool, Scene, Task, corrected, loss
+from unskew.core.optimisers import optimizer
+from unskew.core.slots import Batch
+from unskew.core.types import Tree
+from unskew.engines.stacked import Block
+
+STREAMS = 16
+"""Clients that run at once; more take turns on these, and share the memory of their steps. A GPU starts kernels at a
+rate that some ten clients exhaust."""
+
+EXACT, EXACT_COMPILED = 32, 3
+"""Where batch norm is, short batches get a graph each while a federation has no more sizes of them than this (a
+compiled step is dearer); more are padded, which costs batch norm most of its speed."""
+
+
+def _row(tree: Tree, i: int) -> Tree:
+    return {k: v[i] for k, v in tree.items()}
+
+
+class Lanes:
+    """A block that stays where it is, and a lane for each of its rows."""
+
+    def __init__(self, task: Task, pool: Pool, block: Block, exact: bool, compile: bool, capture: bool):
+        rows = range(block.census.shape[0])
+        # rows are sorted: the longest client, for whom all wait in the end, goes first
+        tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
+        self.lanes = [Lane(task, pool, block, i, compile, tracks[i % len(tracks)]) for i in rows]
+        self.batch = block.index.shape[2]
+        self.exact, self.norms = exact, task.net.norms
+
+    def play(self, block: Block) -> None:
+        """All steps of a block that was copied into this one; clients take turns only in being launched."""
+        lengths = [np.diff(e.plan.cuts).tolist() for e in block.client_jobs]
+        lanes = self.lanes[: len(lengths)]
+        for lane in lanes:
+            lane.begin()
+        with _streams_put_back(block.index.device):
+            for s in range(block.steps):
+                for lane, sizes in zip(lanes[: block.active[s]], lengths, strict=False):
+                    if self.exact:
+                        lane.play(sizes[s], padded=False)
+                    else:
+                        lane.play(self.batch, padded=self.norms and sizes[s] < self.batch)
+        for lane in lanes:
+            lane.end()
+
+
+@contextlib.contextmanager
+def _streams_put_back(device: torch.device) -> Iterator[None]:
+    """Once around all steps: torch's own way into a stream and back takes longer than starting a graph."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.cuda.current_stream(device)
+    try:
+        yield
+    finally:
+        torch.cuda.set_stream(before)
+
+
+class Track:
+    """A stream, and the memory of the steps that are replayed on it, one after the other."""
+
+    def __init__(self, priority: int):
+        self.stream = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
+        self.memory = torch.cuda.graph_pool_handle()
+
+
+class Lane:
+    """One row of a block that stays where it is, and the steps captured over it."""
+
+    def __init__(self, task: Task, pool: Pool, block: Block, i: int, compile: bool, track: Track | None):
+        self.task, self.pool, self.block, self.i = task, pool, block, i
+        self.params = {k: v[i].detach().requires_grad_() for k, v in block.params.items()}
+        self.weights = {k: v[i] for k, v in block.params.items()}
+        self.buffers = _row(block.buffers, i)
+        self.rule = optimizer(task.local)
+        self.state = self.rule.init(self.weights)
+        self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
+        self.loss: Callable[..., Tensor] = torch.compile(_loss, dynamic=False) if compile else _loss
+        self.track = track  # None: nothing is captured
+        self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
+
+    def begin(self) -> None:
+        """Start a leg: the block's new rows must have arrived before this lane reads them."""
+        self.now.zero_()
+        if self.state:
+            torch._foreach_zero_(list(self.state.values()))
+        if self.track is not None:
+            self.track.stream.wait_stream(torch.cuda.current_stream())
+
+    def end(self) -> None:
+        """Whoever reads the block from here on waits for this lane."""
+        if self.track is not None:
+            torch.cuda.current_stream().wait_stream(self.track.stream)
+
+    def play(self, size: int, padded: bool) -> None:
+        """The next step of this row's plan, on its first ``size`` samples."""
+        if self.track is None:
+            self._step(size, padded)
+            self.now += 1
+            return
+        torch.cuda.set_stream(self.track.stream)
+        if (size, padded) not in self.graphs:
+            self.graphs[size, padded] = self._captured(size, padded, self.track)
+        self.graphs[size, padded].replay()
+
+    def _captured(self, size: int, padded: bool, track: Track) -> torch.cuda.CUDAGraph:
+        """Record one step; what the trial run changes is put back."""
+        moving = [*self.weights.values(), *self.buffers.values(), *self.state.values()]
+        moving += [self.block.losses[self.i], self.now]
+        before = [v.clone() for v in moving]
+        self._step(size, padded)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=track.memory)  # not torch.cuda.graph, which empties the cache each time
+        try:
+            self._step(size, padded)
+            self.now += 1
+        except BaseException:
+            with contextlib.suppress(RuntimeError):  # the capture is broken; what broke it is what counts
+                graph.capture_end()
+            raise
+        graph.capture_end()
+        for value, old in zip(moving, before, strict=True):
+            value.copy_(old)
+        return graph
+
+    def _step(self, size: int, padded: bool) -> None:
+        block, i, task = self.block, self.i, self.task
+
+        def now(value: Tensor) -> Tensor:
+            return value[:, i].index_select(0, self.now).squeeze(0)
+
+        x, y = self.pool.take(now(block.index)[:size])
+        weight = now(block.weight)[:size]
+        scene = Scene(
+            _row(block.anchor, i) if block.own_anchor else block.anchor,
+            block.census[i],
+            block.shared,
+            {part: _row(tree, i) for part, tree in block.mine.items()},
+            {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
+        )
+        seed = None if block.seeds is None else now(block.seeds)
+        batch = Batch(x, y, weight)
+        value = self.loss(task, self.buffers, seed, padded, self.params, batch, scene)
+        found = torch.autograd.grad(value, list(self.params.values()), allow_unused=True)
+        pairs = zip(self.weights.items(), found, strict=True)
+        grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
+        with torch.no_grad():
+            net = task.net.bound(self.buffers, seed, weight if padded else None)
+            grads = corrected(task, net, grads, self.weights, batch, scene)
+            rate = now(block.rate)
+            self.rule.step(self.weights, grads, self.state, rate, self.now.squeeze(0))
+            block.losses[i] += value.detach()
+
+
+def _loss(
+    task: Task, buffers: Tree, seed: Tensor | None, padded: bool, params: Tree, batch: Batch, scene: Scene
+) -> Tensor:
+    net = task.net.bound(buffers, seed, batch.weight if padded else None)
+    return loss(task, net, params, batch, scene)

@@ -1,0 +1,42 @@
+"""Objects by name, ``package.module:name``: what a user wrote, and what a higher layer draws of a result."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from unskew.errors import InputError
+
+
+def imported(path: str, kind: str) -> Any:
+    """The object that ``package.module:name`` names; ``kind`` says what it is for in complaints."""
+    module_name, _, name = path.partition(":")
+    try:
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as missing:
+            here = str(Path.cwd())
+            if missing.name != module_name.partition(".")[0] or here in sys.path:
+                raise
+            # an installed command does not look in the current folder; kept for worker processes
+            sys.path.insert(0, here)
+            module = importlib.import_module(module_name)
+    except Exception as error:  # the import runs the user's code
+        raise InputError(
+            f"cannot import {module_name!r} for the {kind} {path} ({type(error).__name__}: {error}); write "
+            "package.module:Class, as Python would import it from here"
+        ) from error
+    if not hasattr(module, name):
+        raise InputError(f"there is no {name or 'name'!r} in {module_name!r}; write package.module:Class")
+    return getattr(module, name)
+
+
+def drawn_by(path: str) -> Any:
+    """A function of the layer ``unskew.report``, by name: a result draws itself, and its layer imports none of it.
+
+    Imports point down; this is the one way up, taken when somebody asks for the drawing.
+    """
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)

@@ -1,0 +1,6 @@
+"""How do updates become the next model? One line a part."""
+
+from unskew.parts.aggregate.fedavg import FedAvg as FedAvg
+from unskew.parts.aggregate.fedfa import FedFA as FedFA
+from unskew.parts.aggregate.fedfv import FedFV as FedFV
+from unskew.parts.aggregate.fednova import FedNova as FedNova

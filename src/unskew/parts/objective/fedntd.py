@@ -1,0 +1,57 @@
+"""Distillation of what the global model thinks of the wrong answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn.functional import log_softmax
+
+from unskew.core.slots import Objective, Step, soft_labels
+from unskew.errors import InputError
+
+LEFT_OUT = -1e4
+"""A logit that is in no softmax."""
+
+
+@dataclass(frozen=True)
+class FedNTD(Objective):
+    """Keeps the global model's view of the not-true classes (Lee et al., NeurIPS 2022).
+
+    A client minimises CE + beta tau^2 KL(q_g || q), where q and q_g are the softmax of its own and of the global
+    model's logits at temperature tau, both over the classes other than a sample's true one: what was known of other
+    classes is kept, and nothing stops the true one from being learnt. With two classes there is one not-true class,
+    and the term is 0.
+
+    beta, tau: 1 and 1, as in the authors' settings and in FLea's code (the authors' class defaults to tau 3).
+    The factor tau^2 is their code's. The teacher is the global model of the round, judged with its own batch
+    statistics and without dropout. Of soft labels, the class with the largest share is the true one.
+    """
+
+    name: ClassVar[str] = "fedntd"
+    asks_global: ClassVar[bool] = True
+    paper: ClassVar[str] = "Lee et al., NeurIPS 2022"
+    neutral: ClassVar[str | None] = "fedntd(beta=0)"
+
+    beta: float = 1.0
+    tau: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.beta < 0:
+            raise InputError(f"beta of fedntd must be at least 0, not {self.beta}")
+        if self.tau <= 0:
+            raise InputError(f"tau of fedntd is a temperature above 0, not {self.tau}")
+
+    def penalty(self, step: Step) -> Tensor | float:
+        if self.beta == 0:
+            return 0.0
+        assert step.out is not None
+        logits, target = step.out.logits, step.out.target
+        true = soft_labels(target if target.dim() == 1 else target.argmax(1), logits) > 0
+        teacher = step.teacher()
+        own, known = (
+            log_softmax((z / self.tau).masked_fill(true, LEFT_OUT), dim=1) for z in (logits, teacher)
+        )
+        apart = (known.exp() * (known - own)).sum(1)
+        return self.beta * self.tau**2 * step.batch.mean(apart)

@@ -1,0 +1,25 @@
+"""Everybody, every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unskew.core.roster import Roster
+from unskew.core.slots import Select
+from unskew.core.types import Cohort, Ids, Tree
+
+
+@dataclass(frozen=True)
+class Full(Select):
+    """Takes every client every round, whatever the cohort (the thesis's setup, table 4.2)."""
+
+    name: ClassVar[str] = "full"
+    paper: ClassVar[str] = "thesis, section 4.4"
+
+    def select(
+        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
+    ) -> tuple[Cohort, Tree]:
+        return Cohort(np.setdiff1d(np.arange(roster.clients), exclude)), memory

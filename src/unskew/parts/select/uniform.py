@@ -1,0 +1,34 @@
+"""Clients drawn at random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unskew.core.roster import Roster
+from unskew.core.slots import Select
+from unskew.core.types import Cohort, Ids, Tree
+
+
+@dataclass(frozen=True)
+class Uniform(Select):
+    """Draws the cohort uniformly without replacement (McMahan et al., AISTATS 2017, algorithm 1)."""
+
+    name: ClassVar[str] = "uniform"
+    paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
+
+    def select(
+        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
+    ) -> tuple[Cohort, Tree]:
+        taken = np.unique(exclude)
+        free = roster.clients - len(taken)
+        drawn = rng.choice(free, size=min(count, free), replace=False)
+        # the d-th client that is not taken, without ever listing all clients
+        return Cohort(_skipping(drawn.astype(np.int64), taken)), memory
+
+
+def _skipping(drawn: Ids, taken: Ids) -> Ids:
+    """Map 0, 1, 2, ... to the numbers that are not in the sorted ``taken``."""
+    return drawn + np.searchsorted(taken - np.arange(len(taken)), drawn, side="right")

@@ -1,0 +1,1 @@
+"""Exhibits of the papers: what makes their figures and tables again."""

@@ -1,0 +1,62 @@
+"""Which engine runs a spec: what was asked for, or what suits the job and the machine."""
+
+from __future__ import annotations
+
+import torch
+
+from unskew.machine.cores import cores
+from unskew.core.engine import Engine
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.gpu.fast import FastGPU
+from unskew.engines.loop import Loop
+from unskew.errors import InputError
+from unskew.runs.spec import Spec
+
+WORTH_WORKERS = 2e11
+"""Multiply-adds of a run (some seconds of one core) from which worker processes pay."""
+
+WORTH_RECORDING = 2e9
+"""Multiply-adds of a round from which recorded steps pay. Of a round, not of the run: a recorded step may differ in the
+last bit, and the first rounds of a longer run are to be those of a shorter one."""
+
+
+def device_of(spec: Spec) -> torch.device:
+    """The device a spec names; ``auto`` is a GPU where there is one and the fast engine may use it."""
+    if spec.device == "auto":
+        usable = torch.cuda.is_available() and spec.engine != "loop"
+        return torch.device("cuda" if usable else "cpu")
+    try:
+        device = torch.device(spec.device)
+    except RuntimeError:
+        raise InputError(f"there is no device {spec.device!r}; write cpu, cuda, cuda:1 or auto") from None
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device {spec.device!r} is not supported; write cpu, cuda, cuda:1 or auto")
+    if device.type == "cuda" and spec.engine == "loop":
+        raise InputError("the loop engine runs on the cpu; write engine = fast for a GPU")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        there = torch.cuda.device_count()
+        raise InputError(
+            f"device {spec.device!r} is not on this machine, which has {there} GPUs; write cpu or auto"
+        )
+    return device
+
+
+def choose(spec: Spec, device: torch.device, work: float) -> Engine:
+    """The engine for a spec whose run takes about ``work`` multiply-adds."""
+    if spec.engine == "loop":
+        if spec.compile:
+            raise InputError("compile belongs to the fast engine on a GPU; leave it out for the loop")
+        return Loop()
+    if device.type == "cuda":
+        return FastGPU(str(device), spec.block, spec.compile, spec.precision)
+    if spec.precision in ("tf32", "bf16"):
+        raise InputError(f"precision {spec.precision} needs a GPU; write precision = fp32 on the cpu")
+    if spec.compile:
+        raise InputError("compile needs a GPU: on a CPU it does not pay")
+    if (spec.workers or 1) > (most := max(64, 4 * cores())):
+        raise InputError(
+            f"workers = {spec.workers:,} are as many processes, and there are {cores()} cores; write at most {most}"
+        )
+    alone = work < WORTH_WORKERS and spec.engine == "auto" and spec.workers is None
+    record = work / spec.rounds >= WORTH_RECORDING
+    return FastCPU(1 if alone else spec.workers or cores(), spec.block, record)

@@ -1,0 +1,139 @@
+"""Measurements on request: drift from centralised training, and the skew of the minimal losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import torch
+
+from unskew.core.client import ClientJob, Task, train
+from unskew.core.engine import Job
+from unskew.errors import InputError, unknown
+from unskew.core.held import BEFORE
+from unskew.core.method import Method
+from unskew.core.plan import plan
+from unskew.parts.prepare import Pooled
+from unskew.progress import working
+from unskew.core.questions import MEASUREMENTS, Query
+from unskew.core.query import ClientView
+from unskew.core.round import play_round
+from unskew.seeds import generator
+from unskew.core.state import State
+from unskew.core.store import ClientStore
+from unskew.core.types import Tree
+
+MEASURES = {
+    "divergence": "||w - w_c|| / ||w_c|| of the global model from one trained centrally in step (thesis 4.1)",
+    "gamma": "F* - sum of n_k/n F_k*, the skew of the minimal losses (thesis eq. 3.1)",
+    "correlation": "c of what is shared with the samples behind it, round by round (FLea eq. 8)",
+}
+
+
+def check_measures(names: tuple[str, ...], method: Method) -> None:
+    for name in names:
+        if name not in MEASURES:
+            raise unknown("measurement", name, MEASURES)
+    for name in ("divergence", "gamma"):
+        if name in names and not method.schedule.exchanges:
+            raise InputError(f"{name} looks at the global model, and {method} makes none; leave {name} out")
+    if "correlation" in names and not any(part.sends for part in method.parts):
+        raise InputError(
+            f"correlation measures features or samples that are shared, and {method} shares none; leave it out"
+        )
+
+
+def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
+    """Part -> the distance correlation of what it shares with the samples behind it, under a model.
+
+    Under a model that has diverged there is none.
+    """
+    from unskew.runs.correlation import watch
+    from unskew.core.views import views_of
+
+    views = views_of(job.method.parts, (job.dealt or job.roster).typical)
+    measured = watch(job, views, job.local.batch)
+    return lambda model: {part: c for part, c in measured(model).items() if np.isfinite(c)}
+
+
+def centralized_twin(job: Job) -> Job:
+    """The same run with all data in one place: same model, same budget of sample-steps, no faults."""
+    method, engine = Method.parse("centralized"), job.engine.again()
+    sharing = Pooled().transfers(job.roster, job.cohort, job.seed)
+    roster = engine.transfer(Pooled(), sharing, job.roster, job.seed)
+    return replace(job, method=method, engine=engine, roster=roster, faults=type(job.faults)())
+
+
+def finite(value: float) -> float | None:
+    """A number that JSON has; None for what comes of a model that has diverged."""
+    return float(value) if np.isfinite(value) else None
+
+
+def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float | None, Tree]:
+    """The divergence after this round, and the centralised model one round further."""
+    t = state.round - 1
+    memory: dict[str, Tree] = {part.name: {} for part in twin.method.parts}
+    after, _ = play_round(twin, State(t, twin_params, memory, ClientStore(), state.seed))
+    apart = sum(
+        float((state.params[k] - after.params[k]).double().square().sum()) for k in twin.net.trainable
+    )
+    size = sum(float(after.params[k].double().square().sum()) for k in twin.net.trainable)
+    return finite(np.sqrt(apart / size)), after.params
+
+
+class Minimum:
+    """The smallest loss that a model reaches on the samples of one client, by some more steps of training."""
+
+    name = "the measurement gamma"
+    questions = ("minimum",)
+
+    def minimum(self, client: ClientView, steps: int, whose: int | None = None) -> Tree:
+        """The mean loss on all that the client holds, after training on it; ``whose`` names the random draws."""
+        job = client.job
+        local = replace(job.local, epochs=None, steps=steps)
+        task = Task(job.net, (), local, job.seed, client.classes)
+        number = client.client if whose is None else whose
+        work = plan(len(client), len(client), local, seed=job.seed, t=job.rounds, client=number)
+        places, census = torch.arange(len(client)), torch.zeros(client.classes)
+        client_job = ClientJob(
+            number, job.rounds, client.model, client.model, places, work, local.lr, census, {}, {}
+        )
+        found = train(task, client.pool(), client_job).params
+        return {"loss": client.losses(job.net, found).double().mean()}
+
+
+MEASUREMENTS[Minimum.name] = Minimum()
+
+
+def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:
+    """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
+
+    The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
+    ones cannot be known for a network); of more than ``most`` clients a seeded sample is taken.
+    """
+    roster, twin = job.roster, centralized_twin(job)
+    chosen = roster.ids
+    if len(chosen) > most:
+        chosen = np.sort(generator(job.seed, "gamma").choice(roster.clients, most, replace=False))
+    ask = partial(Query, Minimum.name, "minimum")
+    losses = []
+    with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
+        one = ask({"steps": steps, "whose": -1})
+        (pooled,) = twin.engine.query(twin, one, np.zeros(1, np.int64), model, BEFORE)
+        advance(1)
+        for found in job.engine.query(job, ask({"steps": steps}), chosen, model, BEFORE):
+            losses.append(float(found["loss"]))
+            advance(1)
+    twin.engine.close()
+    weights = roster.weigh[chosen] / roster.weigh[chosen].sum()
+    everything, mean = float(pooled["loss"]), float(np.dot(weights, losses))
+    return {
+        "gamma": finite(everything - mean),
+        "global_minimum": finite(everything),
+        "mean_local_minimum": finite(mean),
+        "clients": len(chosen),
+        "of_clients": roster.clients,
+        "steps": steps,
+    }

@@ -1,0 +1,84 @@
+"""What a trained model says of raw inputs: labels and probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unskew.arrays import Array
+from unskew.data.intake import Inputs, Intake
+from unskew.errors import InputError
+from unskew.models.trained import TrainedModel
+from unskew.core.net import blocks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LABEL = "prediction"
+"""The column of an answer's table that holds the label; the probabilities follow as probability_CLASS."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """One label and one probability a class for each sample: ``labels, probabilities = run.predict(x)``.
+
+    Labels are the classes' names, always as text; ``probabilities.argmax(1)`` is the place of each in ``classes``,
+    which names the columns of ``probabilities``. A row that the model's rule for missing values leaves out
+    (impute=drop) has an empty label and NaN.
+    """
+
+    labels: Array
+    probabilities: Array
+    classes: tuple[str, ...]
+    inputs: Inputs = field(repr=False)
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter((self.labels, self.probabilities))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def left_out(self) -> int:
+        """How many rows have no answer."""
+        return int((~self.inputs.usable).sum())
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right answers, where the input tells the classes; of the rows that have an answer."""
+        if self.inputs.truth is None or not self.inputs.usable.any():
+            return None
+        return float((self.labels == self.inputs.truth)[self.inputs.usable].mean())
+
+    def columns(self) -> dict[str, Any]:
+        """The answers by column: the label, then a probability a class."""
+        shares = {f"probability_{name}": self.probabilities[:, k] for k, name in enumerate(self.classes)}
+        return {LABEL: self.labels, **shares}
+
+    def frame(self) -> pd.DataFrame:
+        """The inputs' own columns (or the file's or sample's name) and the answers, one row a sample."""
+        import pandas as pd
+
+        answers = self.columns()
+        if twice := next((name for name in answers if name in self.inputs.rows), None):
+            raise InputError(f"the input has a column {twice!r} already; rename it")
+        return pd.DataFrame({**self.inputs.rows, **answers})
+
+
+def predict(model: TrainedModel, intake: Intake, raw: Any, resize: bool = False) -> Prediction:
+    """Judge raw inputs as the test set is judged: in blocks of 500, in evaluation mode."""
+    inputs = intake.inputs(raw, resize)
+    at = np.flatnonzero(inputs.usable)
+    shares = np.full((len(inputs), len(intake.labels)), np.nan)
+    with torch.inference_mode():
+        for block in blocks(len(at), model.by_batch) if len(at) else ():
+            x = torch.from_numpy(np.ascontiguousarray(inputs.x[at[block]]))
+            shares[at[block]] = model(x).double().softmax(1).cpu().numpy()
+    labels = np.array(["", *intake.labels])[
+        np.where(inputs.usable, np.argmax(np.nan_to_num(shares), 1) + 1, 0)
+    ]
+    return Prediction(labels, shares, intake.labels, inputs)

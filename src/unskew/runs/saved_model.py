@@ -1,0 +1,354 @@
+"""A run's model in its folder, with all that raw inputs need, and the way back: ``load_run``.
+
+model.json         what the model is and what it takes: its name, shape, classes, a table's columns and fills
+model.safetensors  the weights that the run ended with, normalisation too; of the calibrated copy where there is one
+
+The first is written when the run begins, so that the checkpoint of one that was stopped can be used too.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unskew.data.intake import Intake
+from unskew.core.engine import Job
+from unskew.errors import InputError
+from unskew.runs.snapshots import kept_rounds, read_model
+from unskew.runs.folder import RunFolder, read_folder
+from unskew.core.method import Method
+from unskew.models.trained import TrainedModel
+from unskew.core.net import Net
+from unskew.notices import warn
+from unskew.runs.predict import Prediction, predict
+from unskew.sealed import sealed as sealed_json
+from unskew.sealed import unsealed
+from unskew.runs.spec import Spec
+from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed, write_atomically
+from unskew.core.store import OWN_MODEL
+from unskew.core.types import Tree
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CARD, WEIGHTS = "model.json", "model.safetensors"
+FORMAT = 1
+"""Version of what model.json holds."""
+
+
+class Predicts:
+    """Something that holds a trained model and knows what it takes."""
+
+    intake: Intake
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the model's outputs."""
+        return self.intake.labels
+
+    @property
+    def model(self) -> TrainedModel:
+        """The model, a copy of your own."""
+        raise TypeError(f"{type(self).__name__} does not say what its model is: define model")
+
+    def client_model(self, client: int | str) -> TrainedModel:
+        """The model that a client keeps."""
+        raise TypeError(
+            f"{type(self).__name__} does not say what its clients' models are: define client_model"
+        )
+
+    def predict(self, x: Any, *, resize: bool = False, client: int | str | None = None) -> Prediction:
+        """Labels and probabilities of raw inputs: ``labels, probabilities = run.predict(x)``.
+
+        ``x`` is what the run was trained on, not normalised, filled or encoded: rows of the table (a DataFrame or a
+        .csv, .tsv or .parquet file), pictures (paths, or a folder of them), arrays or tensors (or an .npz or .npy
+        file), one sample or many. ``resize`` scales pictures of other sizes. ``client`` asks the model that this
+        client keeps, where clients keep their own (local_only).
+        """
+        model = self._asked if client is None else self.client_model(client)
+        return predict(model, self.intake, x, resize)
+
+    @cached_property
+    def _asked(self) -> TrainedModel:
+        return self.model
+
+
+def trained(net: Net, params: Tree, job: Job) -> TrainedModel:
+    """These weights as a module that takes raw inputs."""
+    judging = job.judging_net
+    module = copy.deepcopy(judging.judging)
+    held = {k: v for k, v in params.items() if k in net.own or k in net.buffers}
+    module.load_state_dict(held, strict=False)  # what is frozen is in the module already
+    scale = job.roster.dataset.scale_like(next(module.parameters()))
+    return TrainedModel(module, *scale, by_batch=judging.by_batch).requires_grad_(True)
+
+
+def intake_of(job: Job) -> Intake:
+    """What the job's model takes: samples as they were dealt, before parts of the method changed them."""
+    return Intake.of((job.dealt or job.roster).dataset)
+
+
+def write_card(folder: Path, spec: Spec, job: Job, model: str, own: bool) -> None:
+    """Say in a run's folder what its model is and takes."""
+    dataset = job.roster.dataset
+    scale = dataset.scale_like(torch.empty(0, dtype=torch.float64))
+    told = {
+        "format": FORMAT,
+        "model": model,
+        "own_model": own,
+        "seed": spec.seed,
+        "dtype": str(job.dtype).removeprefix("torch."),
+        "by_batch": job.judging_net.by_batch,
+        "mean": scale[0].tolist(),
+        "std": scale[1].tolist(),
+        "takes": intake_of(job).as_dict(),
+    }
+    write_atomically(folder / CARD, sealed_json(told, indent=1))
+
+
+def write_weights(folder: Path, model: TrainedModel, round: int, calibrated: bool) -> None:
+    """Keep what a run ended with."""
+    about = {"round": round, "calibrated": calibrated, "sealed": True}
+    entries = [
+        Entry.of(name, value.detach().cpu().contiguous()) for name, value in model.state_dict().items()
+    ]
+    write_atomically(folder / WEIGHTS, sealed(entries, {"unskew": json.dumps(about)}))
+
+
+def load_run(path: str | Path, *, model: torch.nn.Module | None = None) -> LoadedRun:
+    """A run's folder as something to use: its model, labels, spec and log. The training data is not needed.
+
+    A run that is done gives the model that it ended with, calibrated where its method calibrates; one that is not
+    gives that of its last checkpoint, and says so. ``model`` is needed where the run was given a module in Python:
+    the folder has its weights, but not its code.
+    """
+    folder, spec, data = read_folder(Path(path))
+    return LoadedRun(Path(path), spec, folder, data, model)
+
+
+@dataclass(repr=False)
+class LoadedRun(Predicts):
+    """A run read from its folder. ``print`` says what there is of it."""
+
+    path: Path
+    spec: Spec
+    folder: RunFolder
+    data: dict[str, Any]
+    given: torch.nn.Module | None = field(default=None)
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The numbers that came out; of an unfinished run only its status."""
+        return self.folder.result
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """One entry a round, as in rounds.jsonl."""
+        return self.folder.lines
+
+    def frame(self) -> pd.DataFrame:
+        """The log as a table, one row a round."""
+        import pandas as pd
+
+        return pd.json_normalize(self.log, sep="_")
+
+    @property
+    def done(self) -> bool:
+        """Whether the run played all its rounds."""
+        return self.folder.is_done
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The clients' names, where they have any."""
+        found = self.data.get("names")
+        return None if found is None else tuple(found)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of the model's outputs."""
+        return tuple(self.data.get("labels") or self.intake.labels)
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether the model is a calibrated copy of the global one."""
+        return bool(self._weights[2])
+
+    @property
+    def round(self) -> int:
+        """The round that the model is of."""
+        return self._weights[0]
+
+    @property
+    def model(self) -> TrainedModel:
+        """The model, a copy of your own, that takes raw inputs."""
+        tensors = self._weights[1]
+        if not self._exchanges:
+            raise InputError(
+                f"{self.spec.method} makes no global model: every client keeps its own; write run.client_model(0), "
+                "or a client's name"
+            )
+        return self._built(tensors)
+
+    @property
+    def uncalibrated(self) -> TrainedModel:
+        """The global model as it was trained, also where the run calibrates a copy of it."""
+        return self.model_of(None)
+
+    def model_of(self, round: int | None) -> TrainedModel:
+        """The global model that a round ended with, of those that were kept (``keep``); None is the last."""
+        try:
+            frozen = _read_weights(self.path / WEIGHTS)[1]  # which are in no checkpoint
+        except InputError:
+            frozen = {}
+        return self._built({**frozen, **_prefixed(read_model(self.path, round)[1])})
+
+    @property
+    def rounds_kept(self) -> list[int]:
+        """The rounds that ``model_of`` knows, beside the last."""
+        return kept_rounds(self.path)
+
+    def client_model(self, client: int | str) -> TrainedModel:
+        """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
+        state = self._checkpoint
+        kept = state.clients.rows.get(OWN_MODEL, {}) if state is not None else {}
+        at = self.names.index(client) if self.names is not None and client in self.names else client
+        if at not in kept:
+            why = (
+                f"{self.spec.method} keeps a global model alone" if self._exchanges else "it has not trained"
+            )
+            raise InputError(f"client {client!r} has no model of its own: {why}")
+        assert state is not None
+        return self._built(_prefixed(state.clients.get(OWN_MODEL, int(at), {})))
+
+    @cached_property
+    def intake(self) -> Intake:  # type: ignore[override]
+        """What the model takes."""
+        return Intake.read(self._card["takes"])
+
+    @cached_property
+    def _exchanges(self) -> bool:
+        return Method.parse(self.spec.method).schedule.exchanges
+
+    @cached_property
+    def _checkpoint(self) -> State | None:
+        return load_state(self.path / "state")
+
+    @cached_property
+    def _card(self) -> dict[str, Any]:
+        file = self.path / CARD
+        if not file.is_file():
+            raise InputError(
+                f"{self.path} has no {CARD}: an earlier unskew wrote it, or it was stopped in its first moment; with "
+                f"its data at hand, unskew.resume({str(self.path)!r}).model gives its model"
+            )
+        found = unsealed(file.read_bytes(), required=True)
+        if found is None or found.get("format") != FORMAT:
+            why = (
+                "is damaged"
+                if found is None
+                else f"has format {found.get('format')}, this version reads {FORMAT}"
+            )
+            raise InputError(
+                f"{file} {why}; with its data at hand, unskew.resume({str(self.path)!r}).model gives its model"
+            )
+        return found
+
+    @cached_property
+    def _weights(self) -> tuple[int, Tree, bool]:
+        """(round, tensors, whether calibrated): what the run ended with, else its last checkpoint."""
+        if self.done and self._exchanges:
+            try:
+                return _read_weights(self.path / WEIGHTS)
+            except InputError as problem:
+                if Method.parse(self.spec.method).calibrate:
+                    raise InputError(
+                        f"{problem}, and only there is the calibrated copy; with its data at hand, "
+                        f"unskew.resume({str(self.path)!r}).model makes it again"
+                    ) from None
+                warn(f"{problem}; the last checkpoint is taken instead", stacklevel=3)
+        state = self._checkpoint
+        if state is None:
+            raise InputError(
+                f"{self.path} has no checkpoint yet, so there is no model in it; go on with `unskew resume {self.path}`"
+            )
+        return state.round, _prefixed(state.params), False
+
+    def _built(self, tensors: Tree) -> TrainedModel:
+        """A module with these weights."""
+        from unskew.models import build
+
+        card, takes = self._card, self.intake
+        if card["own_model"] and self.given is None:
+            raise InputError(
+                f"{self.path} was run with a module given in Python ({card['model']}); its weights are here but not "
+                f"its code: write unskew.load_run({str(self.path)!r}, model=...)"
+            )
+        source = card["model"] if self.given is None else self.given
+        dtype = getattr(torch, card["dtype"])
+        net = build(source, takes.shape, len(takes.labels), card["seed"], dtype).eval()
+        mean, std = (torch.tensor(card[name], dtype=torch.float64) for name in ("mean", "std"))
+        model = TrainedModel(net, mean, std, card["by_batch"])
+        wanted = model.state_dict()
+
+        def known(
+            name: str,
+        ) -> str:  # checkpoints have the names of the adapted module, which has one more level
+            return name if name in wanted else name.replace("net.module.", "net.", 1)
+
+        held = {known(k): v for k, v in tensors.items() if known(k) in wanted}
+        trains = {known(f"net.{name}") for name, p in net.named_parameters() if p.requires_grad}
+        odd = next(
+            (k for k in sorted(trains | {*held}) if k not in held or held[k].shape != wanted[k].shape), None
+        )
+        if odd is not None:
+            raise InputError(
+                f"the weights of {self.path} do not fit {card['model'] if self.given is None else 'the model given'}: "
+                f"{odd.removeprefix('net.')} is another or missing; give the model that was trained"
+            )
+        model.load_state_dict(held, strict=False)
+        return model.requires_grad_(True)
+
+    def __repr__(self) -> str:
+        return f"LoadedRun({str(self.path)!r}: {self.told})"
+
+    @property
+    def told(self) -> str:
+        """What there is of the run, in words."""
+        played, of = len(self.log), self.spec.rounds
+        begun = f"{self.spec.method} on {Path(self.spec.dataset).name}"
+        far = f"done, {played} rounds" if self.done else f"not finished, {played} of {of} rounds"
+        if self.result.get("status") == "failed":
+            far = f"failed after {played} of {of} rounds"
+        try:
+            round, _, calibrated = self._weights
+        except InputError:
+            return f"{begun}, {far}, no model yet"
+        if not self._exchanges:
+            return f"{begun}, {far}, a model a client"
+        return f"{begun}, {far}, {'calibrated ' if calibrated else ''}model of round {round}"
+
+
+def _prefixed(params: Tree) -> Tree:
+    return {f"net.{name}": value for name, value in params.items()}
+
+
+def _read_weights(file: Path) -> tuple[int, Tree, bool]:
+    from safetensors import SafetensorError, safe_open
+
+    if not file.is_file():
+        raise InputError(f"{file} is not there")
+    try:
+        with safe_open(file, framework="pt") as held:
+            about = json.loads(held.metadata()["unskew"])
+            tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118  not a dict
+        if tensors.pop(SEAL, None) is None or not is_whole(file):
+            raise ValueError
+        return int(about["round"]), tensors, bool(about["calibrated"])
+    except (SafetensorError, KeyError, TypeError, ValueError, OSError):
+        raise InputError(f"{file} is damaged") from None

@@ -1,0 +1,289 @@
+"""Many runs: a grid over any settings, several processes, finished cells skipped, a failed one on its own."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Unpack
+
+from unskew.machine.cores import cores
+from unskew.errors import InputError
+from unskew.runs.folder import read_folder, reason
+from unskew.notices import warn
+from unskew.progress import working
+from unskew.runs.settings import AllSettings
+from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, grid_values, setting_flags
+from unskew.runs.fork_server import stable
+
+
+@dataclass
+class Cell:
+    """One run of a sweep."""
+
+    name: str
+    spec: Spec
+    folder: Path
+    status: str = "waiting"  # waiting, running, done, failed, stopped
+    error: str = ""
+    known: int = 0  # rounds that were played before this sweep
+    played: int = 0  # rounds that are in its log
+    seconds: float = 0.0  # for which it has run in this sweep
+    renewed: dict[str, Any] = field(default_factory=dict)  # what a resume of it changes
+    began: float = 0.0
+    bytes_read: int = 0  # of its log
+
+    @property
+    def result(self) -> dict[str, Any]:
+        return read_folder(self.folder)[0].result if self.begun else {}
+
+    @property
+    def begun(self) -> bool:
+        return (self.folder / "spec.json").exists()
+
+    def begin(self) -> None:
+        self.status, self.began, self.bytes_read = "running", time.monotonic(), 0
+
+    def look(self) -> None:
+        """See how far it is."""
+        self.seconds = time.monotonic() - self.began
+        with contextlib.suppress(OSError), open(self.folder / "rounds.jsonl", "rb") as log:
+            if (
+                not self.bytes_read or log.seek(0, os.SEEK_END) < self.bytes_read
+            ):  # a resume may have shortened it
+                self.bytes_read = self.played = 0
+            log.seek(self.bytes_read)
+            further = log.read()
+            self.bytes_read += len(further)
+            self.played += further.count(b"\n")
+
+    def end(self, code: int, said: str) -> None:
+        self.look()
+        self.status, self.error = ("done", "") if code == 0 else ("failed", said)
+
+
+def cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> list[Cell]:
+    """Every combination of the grid's values, each with a folder named by them."""
+    if not grid:
+        raise InputError('there is nothing to sweep; give values, e.g. [sweep] with seed = "0-4"')
+    values = [
+        [(name, v) for v in grid_values(name, given, f"[sweep] {name}")] for name, given in grid.items()
+    ]
+    if (count := math.prod(map(len, values))) > MOST_CELLS:
+        raise InputError(
+            f"these values make {count:,} runs, and a sweep has at most {MOST_CELLS:,}; sweep fewer"
+        )
+    made: list[Cell] = []
+    for combination in itertools.product(*values):
+        chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in combination}
+        name = ",".join(f"{k}={v}" for k, v in chosen.items())
+        folder = out / folder_name(name)
+        if twin := next((cell for cell in made if cell.folder == folder), None):
+            raise InputError(f"the cells {twin.name} and {name} are the same; sweep each value once")
+        made.append(Cell(name, Spec.of({**settings, **chosen}, f"cell {name}"), folder))
+    return made
+
+
+LONGEST_NAME = 255
+"""Bytes that a folder's name may have on the usual file systems."""
+
+
+def folder_name(cell: str) -> str:
+    """The name of a cell's folder; one that is too long ends in a hash of the whole."""
+    name = re.sub(r"[^A-Za-z0-9.,=+()-]+", "_", cell)
+    if len(name) <= LONGEST_NAME:
+        return name
+    ending = "-" + hashlib.sha256(cell.encode()).hexdigest()[:12]
+    return name[: LONGEST_NAME - len(ending)] + ending
+
+
+def sweep(
+    grid: Mapping[str, Any],
+    out: str | Path,
+    *,
+    processes: int | None = None,
+    tell: Callable[[list[Cell]], None] = lambda cells: None,
+    **settings: Unpack[AllSettings],
+) -> list[Cell]:
+    """Run every cell in a process of its own; what is done is skipped, what was stopped goes on.
+
+    Each run gets its share of the cores. Neither that nor the number of processes changes anything but the time.
+    """
+    at_a_time = allowed(processes)
+    todo = planned(settings, grid, Path(out))
+    waiting = [cell for cell in todo if cell.status == "waiting"]
+    if not waiting:
+        tell(todo)
+        return todo
+    runs = stable()  # it loads torch meanwhile
+    try:
+        _check_words(waiting)
+        running: dict[int, Cell] = {}
+        while waiting or running:
+            while waiting and len(running) < at_a_time:
+                cell = waiting.pop(0)
+                side_by_side = min(at_a_time, len(running) + len(waiting) + 1)
+                running[number := todo.index(cell)] = cell
+                cell.begin()
+                runs.start(number, _words(cell), max(1, cores() // side_by_side))
+            tell(todo)
+            for number, code, said in runs.ended(patience=0.2):
+                running.pop(number).end(code, said)
+            for cell in running.values():
+                cell.look()
+        tell(todo)
+    finally:
+        runs.close()
+        for cell in todo:
+            if cell.status == "running":
+                cell.status = "stopped"
+    return todo
+
+
+def allowed(processes: int | None) -> int:
+    """How many runs go side by side: two where nothing is said, and never more than there are cores."""
+    there = cores()
+    if processes is None:
+        return min(2, there)
+    if processes < 1:
+        raise InputError(f"processes must be at least 1, not {processes}")
+    if processes > there:
+        warn(
+            f"{processes:,} runs at a time are more than the {there} core{'s' if there > 1 else ''} here, and would "
+            f"only wait for each other; {there} at a time",
+            stacklevel=3,
+        )
+    return min(processes, there)
+
+
+def planned(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> list[Cell]:
+    """The cells of a sweep, those marked that are done or cannot be read; a place that cannot be its own is refused."""
+    try:
+        if (out / "spec.json").exists():
+            raise InputError(
+                f"{out} is a run itself, and a sweep needs a folder for its runs; choose another, such as {out}-sweep"
+            )
+        if out.exists() and not out.is_dir():
+            raise InputError(f"{out} is a file; name a folder for the sweep")
+    except OSError as problem:
+        raise InputError(
+            f"no sweep can be written to {out} ({reason(problem)}); choose another folder"
+        ) from None
+    todo = cells(settings, grid, out)
+    for cell in todo:
+        _mark(cell)
+    return todo
+
+
+def rehearse(todo: list[Cell]) -> None:
+    """Try all that the waiting cells do before they train: data read and dealt, parts checked, folders free.
+
+    A cell that could not run is marked as failed, with the sentence that it would fail with.
+    """
+    from unskew.data.load import read_once
+    from unskew.runs.rounds import check_folder, single_threaded
+    from unskew.runs.setup import prepare
+
+    waiting = [cell for cell in todo if cell.status == "waiting"]
+    _check_words(waiting)
+    with read_once(), single_threaded(), working("checking cells", len(waiting)) as advance:
+        for cell in waiting:
+            try:
+                if not cell.begun:
+                    check_folder(cell.folder)
+                prepare(cell.spec)
+            except InputError as problem:
+                cell.status, cell.error = "failed", f"error: {problem}"
+            advance(1)
+
+
+def seconds_left(todo: list[Cell], at_a_time: int) -> float | None:
+    """About how long it still takes, by the pace of the runs so far; None before the first round.
+
+    A cell that has not begun is as fast as those of its method, else as all.
+    """
+    paced = [cell for cell in todo if cell.seconds and cell.played > cell.known]
+    if not paced:
+        return None
+    paces = {id(cell): cell.seconds / (cell.played - cell.known) for cell in paced}
+    overall = sum(paces.values()) / len(paces)
+    left = []
+    for cell in todo:
+        if cell.status not in ("waiting", "running"):
+            continue
+        alike = [paces[id(other)] for other in paced if other.spec.method == cell.spec.method]
+        pace = paces.get(id(cell)) or (sum(alike) / len(alike) if alike else overall)
+        left.append(pace * max(0, cell.spec.rounds - cell.played))
+    return max([sum(left) / at_a_time, *left], default=0.0)
+
+
+def _check_words(waiting: list[Cell]) -> None:
+    """What no cell could do is refused before the first starts."""
+    from unskew.runs.setup import check_words  # torch takes a second to load, and a list of cells needs none
+
+    for cell in waiting:
+        try:
+            check_words(cell.spec)
+        except InputError as problem:
+            raise InputError(f"cell {cell.name}: {problem}") from None
+
+
+def _mark(cell: Cell) -> None:
+    """Mark a cell that is done, or that cannot be read; refuse a folder that holds something else."""
+    if not cell.begun:
+        return
+    try:
+        folder, spec, _ = read_folder(cell.folder)
+    except InputError as problem:
+        cell.status, cell.error = "failed", f"error: {problem}"
+        return
+    for name, value in cell.spec.as_dict().items():
+        if (had := getattr(spec, name)) != value:
+            if name in FREE and name not in ("rounds", *MOVED):
+                if value != Spec.__dataclass_fields__[name].default:  # else what the run has will do
+                    cell.renewed[name] = value
+                continue
+            raise InputError(
+                f"{cell.folder} was run with {name} = {had!r}, not {value!r}; choose another --out"
+            )
+    cell.known = cell.played = len(folder.lines)
+    if folder.is_done and not folder.damage:
+        cell.status = "done"
+
+
+def _words(cell: Cell) -> list[str]:
+    """The command line of a cell: a new run, or one that goes on."""
+    if cell.begun:
+        return ["resume", str(cell.folder), *setting_flags(cell.renewed), "--json"]
+    return ["run", "--out", str(cell.folder), *flags(cell.spec), "--json"]
+
+
+def flags(spec: Spec) -> list[str]:
+    """The command-line flags that make this spec."""
+    return setting_flags(spec.changed())
+
+
+def table(done: list[Cell]) -> list[dict[str, Any]]:
+    """One row a cell: what it was, how it ended, what came out."""
+    rows = []
+    for cell in done:
+        result = cell.result if cell.status == "done" else {}
+        rows.append(
+            {
+                "cell": cell.name,
+                "status": cell.status,
+                "final": result.get("final", {}).get("accuracy"),
+                "best": result.get("best", {}).get("accuracy"),
+                "error": cell.error,
+                "folder": str(cell.folder),
+            }
+        )
+    return json.loads(json.dumps(rows))  # type: ignore[no-any-return]
