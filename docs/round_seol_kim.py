@@ -1,6 +1,6 @@
 """Draws docs/img/seol_kim.svg, a round of Seol & Kim, by playing it: ``python docs/round_seol_kim.py``.
 
-Four clients with three classes, the example that tests/golden/test_seol_kim.py works by hand: what each repeats, whom
+Four clients with three classes, the example that tests/parts/test_seol_kim.py works by hand: what each repeats, whom
 the server takes with how much of which class, and the batch size and rate that follow.
 """
 

@@ -15,7 +15,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.net import JUDGED_AT_ONCE, Net
-from unskew.core.questions import Questions
+from unskew.core.query import RunQuestions
 from unskew.core.score import evaluation
 from unskew.core.slots import Calibrate
 from unskew.data import Dataset, Federation
@@ -109,14 +109,14 @@ def test_only_what_is_named_as_a_question_can_be_asked():
     """A question crosses as a name, so a part says which of its methods answer one."""
     job = ready(Method.of(Curious())).job
     with pytest.raises(TypeError, match="curious has no question 'untold': name it in `questions`"):
-        Questions(job, Ledger(0))(Curious(), "untold", [0])
+        RunQuestions(job, Ledger(0))(Curious(), "untold", [0])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_feature_is_a_function_of_its_sample_and_the_client(policy):
     """One row asked for is the row of all: alone, statistics of one row would make every feature the same."""
     job = ready(Method.of(Curious()), tiny(sizes=[6, 5]), model=normed, batch_norm=policy).job
-    query = Questions(job, Ledger(0), dict(job.net.initial))
+    query = RunQuestions(job, Ledger(0), dict(job.net.initial))
     every, one = (
         query(job.method.calibrate[0], "feature", [0, 1], at=at) for at in (None, torch.tensor([3]))
     )

@@ -14,8 +14,9 @@ import unskew
 from unskew.cli import app, main
 from unskew.data.files import data_folder
 from unskew.privacy import Context, attack, subject
-from unskew.renamed import FLAGS, Renamed
+from unskew.renamed import Renamed
 from unskew.report.diagnosis import diagnose
+from unskew.runs.old_flags import FLAGS
 from unskew.runs.spec import HINTS, read_toml
 
 QUICK = {"clients": 4, "cohort": 2, "rounds": 1, "partition": "iid", "model": "linear", "progress": False}
