@@ -69,7 +69,7 @@ def unbiased(x: Tensor, f: Tensor, weight: Tensor, squared: bool) -> Tensor:
 
 def also_unmixed(part: flea.FLea, step: Step) -> Tensor | float:
     """The loss of eq. 6 and the cross-entropy of the batch as it is."""
-    assert isinstance(step.out, flea.Mixed)
+    assert isinstance(step.out, flea.MixedOut)
     logits = step.net.head(step.params, step.out.own, part.cut(step.net))
     return AS_PRINTED(part, step) + task_loss(logits, step.batch.y, step.batch)
 

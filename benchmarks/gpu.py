@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from unskew.core.client import Task, train
-from unskew.core.dispatch import client_job
+from unskew.core.client import LocalTraining, train
+from unskew.core.dispatch import make_client_job
 from unskew.core.faults import Faults
 from unskew.core.held import Moment
 from unskew.core.holdings import Holdings
@@ -139,7 +139,7 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             return int(update.samples.sum()) / (time.perf_counter() - began)
 
         device_data = DeviceData(fed.dataset, torch.float32, torch.device(device))
-        task = Task(net, (), local, 0, 10)
+        task = LocalTraining(net, (), local, 0, 10)
 
         def sequential(
             net=net,
@@ -152,7 +152,7 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             local=local,
         ) -> float:
             job = Job(Method.parse("fedavg"), roster, net, local, Loop(), 9, 1, 0)
-            one = replace(client_job(job, leg, 0, round_inputs, holdings))
+            one = replace(make_client_job(job, leg, 0, round_inputs, holdings))
             one.held, one.census = one.held.to(device), one.census.to(device)
             torch.cuda.synchronize()
             began = time.perf_counter()
@@ -186,7 +186,7 @@ if __name__ == "__main__":
     parser.add_argument("--stacked", action="store_true", help="stack also few clients that convolve")
     given = parser.parse_args()
     if given.stacked:
-        gpu.MANY = 1
+        gpu.MANY_CLIENTS = 1
     if given.what == "agree":
         agree(given.methods or ["fedavg"], given.device, given.models)
     else:

@@ -17,7 +17,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.roster import Roster
-from unskew.core.round import begun
+from unskew.core.round import begin_parts
 from unskew.core.slots import Batch, Objective, Out, Play, Prepare, Schedule, Step
 from unskew.core.types import Cohort, Leg, Tree, Update
 from unskew.data.dataset import Dataset, channel_moments
@@ -193,7 +193,7 @@ def viewed(
 def before_round_0(part: Objective, federation: Federation) -> Tree:
     """What the server remembers for a part once clients sent what they send before the first round."""
     setup = ready(Method.of(part), federation)
-    return begun(setup.job, setup.state.server, Ledger(0))[part.name]
+    return begin_parts(setup.job, setup.state.server, Ledger(0))[part.name]
 
 
 def round_of(job: Any, t: int, clients: Any, shared: Any, store: Any) -> RoundInputs:

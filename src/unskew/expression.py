@@ -56,7 +56,7 @@ class Call:
     kwargs: tuple[tuple[str, Any], ...] = ()
 
     def __str__(self) -> str:
-        inner = [written(a) for a in self.args] + [f"{k}={written(v)}" for k, v in self.kwargs]
+        inner = [write_value(a) for a in self.args] + [f"{k}={write_value(v)}" for k, v in self.kwargs]
         return f"{self.name}({', '.join(inner)})" if inner else self.name
 
 
@@ -185,7 +185,7 @@ def _remedy(text: str, at: int) -> str:
     begun = re.search(r"[^()\[\],=+\s\"]*$", text[:sign])
     word = (begun[0] if begun else "") + re.split(r"[()\[\],=+\"]", text[sign:])[0].rstrip()
     if "(" in text[:sign] and word and (word[0].isalpha() or word[0] in "_/~"):
-        return f"put the {'path' if '/' in word else 'name'} in quotes, {written(word)}"
+        return f"put the {'path' if '/' in word else 'name'} in quotes, {write_value(word)}"
     return "write it like name(1, key=2)"
 
 
@@ -266,7 +266,7 @@ def signature(cls: type) -> str:
     for f in dataclasses.fields(typing.cast(Any, cls)):
         if f.init:
             plain = f.default is dataclasses.MISSING
-            shown.append(f.name if plain else f"{f.name}={written(f.default)}")
+            shown.append(f.name if plain else f"{f.name}={write_value(f.default)}")
     name = typing.cast(Any, cls).name
     return f"{name}({', '.join(shown)})" if shown else str(name)
 
@@ -276,14 +276,14 @@ def summary(cls: type) -> str:
     return (inspect.getdoc(cls) or "").split("\n", 1)[0]
 
 
-def written(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A value as an expression has it: ``none``, ``true``, ``0.1``."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return "none"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(written(v) for v in value) + "]"
+        return "[" + ", ".join(write_value(v) for v in value) + "]"
     if isinstance(value, str):
         token = _TOKEN.match(value)
         plain = token is not None and token["name"] == value and value.lower() not in _WORDS
@@ -321,12 +321,12 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
         raise (
             problems[0]
             if len(problems) == 2 and type(None) in options
-            else InputError(f"{where} must be {in_words(wanted)}, not {written(value)}")
+            else InputError(f"{where} must be {in_words(wanted)}, not {write_value(value)}")
         )
     if origin is typing.Literal:
         if value in options:
             return value
-        raise InputError(f"{where} must be {' or '.join(map(str, options))}, not {written(value)}")
+        raise InputError(f"{where} must be {' or '.join(map(str, options))}, not {write_value(value)}")
     if origin is tuple:
         if isinstance(value, (list, tuple)):
             return tuple(convert(v, options[0], where) for v in value)
@@ -346,7 +346,7 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
     ):
         refuse_too_large(value, None, where)
         return value
-    raise InputError(f"{where} must be {in_words(wanted)}, not {written(value)}")
+    raise InputError(f"{where} must be {in_words(wanted)}, not {write_value(value)}")
 
 
 def argument(value: Any, wanted: Any, where: str) -> Any:

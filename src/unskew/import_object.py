@@ -10,7 +10,7 @@ from typing import Any
 from unskew.errors import InputError
 
 
-def imported(path: str, kind: str) -> Any:
+def import_object(path: str, kind: str) -> Any:
     """The object that ``package.module:name`` names; ``kind`` says what it is for in complaints."""
     module_name, _, name = path.partition(":")
     try:
@@ -33,7 +33,7 @@ def imported(path: str, kind: str) -> Any:
     return getattr(module, name)
 
 
-def drawn_by(path: str) -> Any:
+def drawing_of(path: str) -> Any:
     """A function of the layer ``unskew.report``, by name: a result draws itself, and its layer imports none of it.
 
     Imports point down; this is the one way up, taken when somebody asks for the drawing.

@@ -70,7 +70,7 @@ class Bar:
     """A Rich progress bar on stderr."""
 
     def __init__(self, label: str, rounds: int, done: int):
-        self.bar = drawn()
+        self.bar = make_bar()
         self.task = self.bar.add_task(label, total=rounds, completed=done, said="")
 
     def __enter__(self) -> Bar:
@@ -89,7 +89,7 @@ class Bar:
         self.bar.update(self.task, completed=line["round"])
 
 
-def drawn(transient: bool = False, left: bool = True) -> RichProgress:
+def make_bar(transient: bool = False, left: bool = True) -> RichProgress:
     """The one bar: what, how far, what is to say, how long it has taken and, unless that is said, how long it will."""
     from rich.console import Console
     from rich.progress import (
@@ -204,7 +204,7 @@ class Drawn(Quiet):
         if self.bar is None:
             if time.monotonic() - self.began < MOMENT:
                 return
-            self.bar = self.within or drawn(transient=True)
+            self.bar = self.within or make_bar(transient=True)
             if self.within is None:
                 self.bar.start()
             self.task = self.bar.add_task(self.what, total=self.total, said="")

@@ -13,14 +13,14 @@ from typing import Any
 CHECKSUM = "checksum"
 
 
-def sealed(content: dict[str, Any], indent: int | None = None) -> str:
+def seal(content: dict[str, Any], indent: int | None = None) -> str:
     """The object as JSON text that ends with its checksum."""
     text = json.dumps(content)
     told = {**content, CHECKSUM: checksum(text)}
     return json.dumps(told, indent=indent)
 
 
-def unsealed(text: bytes | str, required: bool) -> dict[str, Any] | None:
+def unseal(text: bytes | str, required: bool) -> dict[str, Any] | None:
     """The object without its checksum; None where it is not what was written, or no object at all.
 
     Versions before wrote no checksum: without ``required`` an object that has none is taken as it is.

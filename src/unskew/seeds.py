@@ -31,7 +31,7 @@ def skip(rng: np.random.Generator, numbers: int) -> None:
     rng.random(numbers % of_one_count)
 
 
-def borrowed(seed: int, *words: int | str) -> np.random.Generator:
+def borrow_generator(seed: int, *words: int | str) -> np.random.Generator:
     """The numbers of ``generator(seed, *words)`` from one object that every call sets anew: draw before the next call.
 
     Making a generator takes longer than most draws, and clients times epochs of them are needed for a leg.

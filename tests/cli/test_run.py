@@ -11,7 +11,7 @@ import pytest
 
 from unskew.cli import main
 from unskew.parts import PARTS, PRESETS
-from unskew.sealed import unsealed
+from unskew.sealed import unseal
 
 SMALL = ["--clients", "8", "--cohort", "2", "--rounds", "2", "--model", "linear", "--engine", "loop"]
 
@@ -60,7 +60,7 @@ def test_a_run_prints_one_json_object_and_leaves_a_folder(
     for line in lines:
         assert {*wanted.split(), "wall_s"} <= set(line)
     assert [line["round"] for line in lines] == [1, 2]
-    assert unsealed((elsewhere / "first" / "result.json").read_text(), required=True) == {
+    assert unseal((elsewhere / "first" / "result.json").read_text(), required=True) == {
         k: v for k, v in told.items() if k != "folder"
     }
     assert (elsewhere / "first" / "partition.npz").exists()

@@ -51,10 +51,10 @@ def test_one_more_pass_has_masks_and_weights_of_its_own():
     params = {k: net.initial[k] for k in net.trainable}
     x = torch.linspace(-1, 1, 4 * 36, dtype=torch.float64).reshape(4, 1, 6, 6)
     here = net.bound(buffers, torch.tensor(5), torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64))
-    again = here.again(torch.ones(2, dtype=torch.float64))
+    again = here.for_rows(torch.ones(2, dtype=torch.float64))
     assert not torch.equal(here(params, x)[:2], again(params, x[:2]))
     before = {k: v.clone() for k, v in buffers.items()}
-    here.again(torch.zeros(2, dtype=torch.float64))(params, x[:2])
+    here.for_rows(torch.zeros(2, dtype=torch.float64))(params, x[:2])
     assert all(torch.equal(before[k], v) for k, v in buffers.items())  # rows that do not count move nothing
     again(params, x[:2])
     assert not all(torch.equal(before[k], v) for k, v in buffers.items())

@@ -16,7 +16,7 @@ from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.net import JUDGED_AT_ONCE, Net
 from unskew.core.query import RunQuestions
-from unskew.core.score import evaluation
+from unskew.core.score import evaluate_model
 from unskew.core.slots import Calibrate
 from unskew.data import Dataset, Federation
 from unskew.engines import Loop
@@ -130,7 +130,7 @@ def test_client_accuracies_are_on_clients_own_data():
     plain, shared = (ready(Method.parse(m)).job for m in ("fedavg", "fed_data(0.5)"))
     assert shared.roster.sizes.sum() > plain.roster.sizes.sum()
     names = ("mean_client_accuracy", "worst_client_accuracy")
-    found = [evaluation(job, dict(plain.net.initial), clients=True) for job in (plain, shared)]
+    found = [evaluate_model(job, dict(plain.net.initial), clients=True) for job in (plain, shared)]
     assert [found[0][n] for n in names] == [found[1][n] for n in names]
     with_gifts = shared.engine.evaluate(shared, dict(plain.net.initial), shared.roster.ids, BEFORE).means()
     assert with_gifts["accuracy"].mean() != found[0]["mean_client_accuracy"]

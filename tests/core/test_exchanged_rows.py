@@ -6,15 +6,24 @@ import numpy as np
 import pytest
 import torch
 
-from unskew.core.exchanged_rows import batch_of, dealt, gathered, handed_out, owners, restored, roomy, stored
+from unskew.core.exchanged_rows import (
+    batch_of,
+    deal_rows,
+    gather_rows,
+    hand_out_rows,
+    owners,
+    pad_rows,
+    restore_rows,
+    store_rows,
+)
 from unskew.seeds import generator
 
 
 def steps(count: int, steps: int, batch: int, width: int | None = None, pad: bool = False):
     """The rows, and the places filled by a loader, of every step of a visit."""
     held = {"rows": torch.zeros(count, 1)}
-    held = roomy(held) if pad else held
-    arrays = dealt(generator(3, "deal"), steps, batch)
+    held = pad_rows(held) if pad else held
+    arrays = deal_rows(generator(3, "deal"), steps, batch)
     for s in range(steps):
         draws = {k: torch.tensor(v[s]) for k, v in arrays.items()}
         index, there = batch_of(held, draws, width or batch)
@@ -43,21 +52,21 @@ def test_a_buffer_smaller_than_a_batch_is_used_several_times():
 def test_room_for_more_rows_changes_nothing():
     """Padded to 64 rows, the same rows are dealt, and none of the padding."""
     assert list(steps(7, 8, 3)) == list(steps(7, 8, 3, pad=True))
-    held = roomy({"rows": torch.ones(70, 2), "labels": torch.ones(70), "decor": torch.tensor(2.0)})
+    held = pad_rows({"rows": torch.ones(70, 2), "labels": torch.ones(70), "decor": torch.tensor(2.0)})
     assert [len(held[k]) for k in ("rows", "labels")] == [128, 128]
     assert held["decor"].dim() == 0
     assert int(held["count"]) == 70
-    assert roomy({}) == {}
+    assert pad_rows({}) == {}
 
 
 def test_rows_keep_their_owners_and_owners_are_not_handed_out():
     """Client 4 gave two rows, client 7 none, client 9 one."""
     rows = [{"rows": torch.full((n, 2), float(n))} for n in (2, 0, 1)]
-    held = gathered(rows, [4, 7, 9])
+    held = gather_rows(rows, [4, 7, 9])
     assert held["owner"].tolist() == [4, 4, 9]
     assert owners(held).tolist() == [4, 9]
-    assert set(handed_out(held)) == {"rows"}
-    assert gathered([{}, {}], [1, 2]) == {}
+    assert set(hand_out_rows(held)) == {"rows"}
+    assert gather_rows([{}, {}], [1, 2]) == {}
     assert owners({}).tolist() == []
 
 
@@ -67,16 +76,16 @@ def test_rows_keep_their_owners_and_owners_are_not_handed_out():
 def test_fewer_bytes_cost_little_precision(store, most, bytes_):
     """Numbers of 0 to 2: half a step of 2/255 is the most that a byte loses; half loses 2^-11 of a number."""
     rows = torch.from_numpy(np.linspace(0, 2, 24).reshape(4, 2, 3))
-    held = stored(rows, store)
+    held = store_rows(rows, store)
     assert held["rows"].element_size() == bytes_
-    again = restored(held, torch.arange(4), torch.float64)
+    again = restore_rows(held, torch.arange(4), torch.float64)
     assert float((again - rows).abs().max()) <= most
-    assert restored(held, torch.tensor([2, 0]), torch.float64).equal(again[[2, 0]])
+    assert restore_rows(held, torch.tensor([2, 0]), torch.float64).equal(again[[2, 0]])
 
 
 def test_a_constant_row_and_a_huge_number_survive_storage():
     """A row without spread has no step to divide by; a number beyond half precision stays finite."""
-    flat = stored(torch.full((2, 3), 1.5), "byte")
-    assert restored(flat, torch.arange(2), torch.float32).tolist() == [[1.5] * 3] * 2
-    huge = stored(torch.tensor([[1e9, -1e9]]), "half")
-    assert restored(huge, torch.arange(1), torch.float32).isfinite().all()
+    flat = store_rows(torch.full((2, 3), 1.5), "byte")
+    assert restore_rows(flat, torch.arange(2), torch.float32).tolist() == [[1.5] * 3] * 2
+    huge = store_rows(torch.tensor([[1e9, -1e9]]), "half")
+    assert restore_rows(huge, torch.arange(1), torch.float32).isfinite().all()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from unskew.core.plan import Plan, batches_in, plan, subset
 from unskew.core.slots import Local
-from unskew.seeds import borrowed, generator
+from unskew.seeds import borrow_generator, generator
 
 
 def planned(held: int, local: Local | None = None, **rest: Any) -> Plan:
@@ -27,8 +27,8 @@ def sizes(work: Plan) -> list[int]:
 @given(st.integers(0, 2**40), st.text(max_size=5), st.integers(0, 50))
 def test_a_borrowed_generator_draws_what_a_new_one_would(seed: int, word: str, n: int) -> None:
     """Also where the one before it stopped in the middle of a word of random bits."""
-    borrowed(seed, "before").integers(7, size=n, dtype=np.uint32)
-    lent, own = borrowed(seed, word), generator(seed, word)
+    borrow_generator(seed, "before").integers(7, size=n, dtype=np.uint32)
+    lent, own = borrow_generator(seed, word), generator(seed, word)
     assert lent.permutation(n).tolist() == own.permutation(n).tolist()
     assert lent.integers(2**63, size=3).tolist() == own.integers(2**63, size=3).tolist()
 

@@ -13,7 +13,7 @@ import pytest
 
 from unskew.data import load
 from unskew.data.dataset import hold_out
-from unskew.data.files import contents, data_folder, read_npz, written_whole
+from unskew.data.files import contents, data_folder, read_npz, write_whole
 from unskew.data.sources import SOURCES, about
 from unskew.errors import InputError
 from unskew.expression import render
@@ -138,7 +138,7 @@ def test_a_file_takes_its_name_only_when_whole(tmp_path: Path) -> None:
     path.write_text("old")
 
     def fail_halfway() -> None:
-        with written_whole(path) as partial:
+        with write_whole(path) as partial:
             partial.write_text("half")
             raise RuntimeError
 

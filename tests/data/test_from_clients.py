@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset, TensorDataset
 
 import unskew
 from unskew import Federation
-from unskew.data.mapped import mapped
+from unskew.data.mapped import is_mapped
 from unskew.errors import InputError
 
 RUN = {"cohort": 2, "rounds": 2, "lr": 0.1, "progress": False}
@@ -94,7 +94,7 @@ def test_neighbouring_stretches_of_a_file_are_used_where_they_lie(tmp_path: Path
     big = np.load(tmp_path / "x.npy", mmap_mode="r")
     held = samples(9, 5)
     found = Federation.from_clients({"a": (big[:40], y[:40], *held), "b": (big[40:], y[40:], *held)})
-    place = mapped(found.dataset.x)
+    place = is_mapped(found.dataset.x)
     assert place is not None
     assert Path(place.file) == tmp_path / "x.npy"
     assert np.array_equal(found.dataset.x, x)
@@ -109,11 +109,11 @@ def test_files_of_several_clients_stay_on_disk(tmp_path: Path, engine: dict[str,
         np.save(tmp_path / f"{who}.npy", x)
         clients[who] = (np.load(tmp_path / f"{who}.npy", mmap_mode="r"), y)
     on_disk = Federation.from_clients(clients)
-    place = mapped(on_disk.dataset.x)
+    place = is_mapped(on_disk.dataset.x)
     assert place is not None
-    assert mapped(on_disk.dataset.x_test) is not None
+    assert is_mapped(on_disk.dataset.x_test) is not None
     in_memory = Federation.from_clients(clients, on_disk=False)
-    assert mapped(in_memory.dataset.x) is None
+    assert is_mapped(in_memory.dataset.x) is None
     runs = [unskew.run(dataset=f, **RUN, **engine) for f in (on_disk, in_memory)]  # type: ignore[arg-type]
     assert runs[0].result["model_sha256"] == runs[1].result["model_sha256"]
     assert Path(place.file).exists()

@@ -519,7 +519,7 @@ def test_a_cohort_too_large_to_keep_is_summed_where_it_trains(
 ) -> None:
     """The sum of models is the same model, to rounding, and any number of workers gives the same bits."""
     expected = played(FastCPU(workers=1), "mlp(hidden=[9])", method, torch.float64, 3)
-    monkeypatch.setattr("unskew.engines.cpu.summed.LARGE", 0)
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
     inline = played(FastCPU(workers=1), "mlp(hidden=[9])", method, torch.float64, 3)
     assert 0 <= apart(expected, inline) < 1e-12
     assert params_hash(played(crew, "mlp(hidden=[9])", method, torch.float64, 3).params) == params_hash(

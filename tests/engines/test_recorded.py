@@ -17,7 +17,7 @@ from unskew.core.slots import Objective, Step
 from unskew.core.types import Tree
 from unskew.data import Federation
 from unskew.engines.cpu.fast import FastCPU
-from unskew.engines.recorded import KEPT, _layout, aten, rewritten
+from unskew.engines.recorded import KEPT, _layout, aten, rewrite_graph
 from unskew.parts import PARTS
 from unskew.runs.choose_engine import choose
 from unskew.runs.spec import Spec
@@ -181,7 +181,7 @@ def test_a_direction_made_of_weights_agrees() -> None:
 def recorded_from(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
     """A function of two tensors, recorded and rewritten as a step is."""
     traced = make_fx(step)(torch.ones(2, 3), torch.ones(2, 3))
-    return rewritten(traced)
+    return rewrite_graph(traced)
 
 
 @pytest.mark.parametrize("written", ["copy", "original", "view of the copy"])
@@ -203,7 +203,7 @@ def test_a_copy_of_what_nobody_changes_is_dropped_unless_its_type_is_another() -
     same = recorded_from(lambda x, y: aten.mul.Scalar(x, 1) + y)
     assert aten.mul.Scalar not in {node.target for node in same.__self__.graph.nodes}  # type: ignore[attr-defined]
     other = make_fx(lambda x: aten.mul.Scalar(x, 1.0) / 2)(torch.ones(3, dtype=torch.int64))
-    assert rewritten(other)(torch.ones(3, dtype=torch.int64)).dtype == torch.float32
+    assert rewrite_graph(other)(torch.ones(3, dtype=torch.int64)).dtype == torch.float32
 
 
 def test_a_constant_that_is_written_to_is_made_anew_each_time() -> None:
@@ -221,7 +221,7 @@ def test_a_product_is_computed_before_its_factors_change() -> None:
         return product.transpose(1, 2) + 0
 
     ones = torch.ones(1, 2, 2)
-    found = rewritten(make_fx(step)(ones.clone(), ones))
+    found = rewrite_graph(make_fx(step)(ones.clone(), ones))
     assert torch.equal(found(ones.clone(), ones), torch.full((1, 2, 2), 2.0))
 
 

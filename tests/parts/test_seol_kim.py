@@ -335,10 +335,10 @@ def test_a_client_trains_on_what_it_was_told():
 
     class Watching(Loop):
         def visit(self, job, leg, rows, round_inputs):
-            from unskew.core.dispatch import client_job
+            from unskew.core.dispatch import make_client_job
 
             for row in rows:
-                found = client_job(job, leg, int(row), round_inputs, self.holdings)
+                found = make_client_job(job, leg, int(row), round_inputs, self.holdings)
                 assert found.census.tolist() == leg.settings.per_class[row].tolist()
                 assert set(found.held.tolist()) <= set(federation.samples(int(leg.clients[row])))
                 seen.append((int(leg.clients[row]), tuple(sorted(found.held.tolist()))))
@@ -366,7 +366,7 @@ def test_samples_used_are_those_trained_on_each_once_a_round(expression):
 def test_where_only_a_sum_is_kept_the_weights_are_the_same(expression, monkeypatch):
     """Large cohorts are summed as they come: by what each client was told to train on."""
     expected = play(Method.parse(expression), FOUR)
-    monkeypatch.setattr("unskew.engines.cpu.summed.LARGE", 0)
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
     engine = FastCPU(workers=1)
     found = play(Method.parse(expression), FOUR, engine=engine)
     assert apart(expected.state.params, found.state.params) < 1e-9

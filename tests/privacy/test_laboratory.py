@@ -13,15 +13,15 @@ import torch
 
 import unskew
 from unskew.cli import main
-from unskew.core.views import Averages, Features, Samples
+from unskew.core.views import Averages, Features, RawSamples
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.privacy import Context, Inversion, Reconstruction, attack, subject
 from unskew.privacy.context import identify
 from unskew.privacy.groups import Groups
-from unskew.privacy.inversion import gradient_of, observed, read_labels, search
+from unskew.privacy.inversion import gradient_of, observe_update, read_labels, search
 from unskew.privacy.laboratory import read
-from unskew.privacy.overfitting import Group, dealt, overfitting
+from unskew.privacy.overfitting import ClientGroup, deal_to_groups, overfitting
 from unskew.privacy.reconstruction import reconstruct
 from unskew.runs.correlation import in_pieces
 from unskew.runs.snapshots import kept_rounds, read_model
@@ -136,7 +136,7 @@ def test_a_decoder_learns_and_beats_knowing_nothing(run):
     assert found["curve"][-1]["train_mse"] < found["curve"][0]["train_mse"]
     assert found["mse"] < 0.8 * found["blind"]["mse"]
     assert mixed["mse"] > found["mse"]
-    assert reconstruct(target, model, Samples(), how).record["mse"] == 0
+    assert reconstruct(target, model, RawSamples(), how).record["mse"] == 0
 
 
 def test_context_is_found_with_more_examples_in_averages_too(run):
@@ -162,7 +162,7 @@ def test_the_square_is_painted_where_it_should_be(run):
 def test_one_step_on_one_sample_shows_its_gradient_and_its_label(plain):
     """(start - end) / lr is the gradient of that sample; the bias's one negative entry is its label (iDLG)."""
     target = subject(plain)
-    base, gradient, held = observed(target, 3, alone=True)
+    base, gradient, held = observe_update(target, 3, alone=True)
     assert len(held) == 1
     label = torch.from_numpy(target.dataset.y[held])
     exact = gradient_of(target.setup.job.net, base, target.groups(held), label)
@@ -175,7 +175,7 @@ def test_one_step_on_one_sample_shows_its_gradient_and_its_label(plain):
 def test_an_inverted_gradient_is_nearer_to_the_sample_than_where_the_search_began(plain, rule):
     """A dense first layer gives the sample away."""
     target = subject(plain)
-    base, gradient, held = observed(target, 3, alone=True)
+    base, gradient, held = observe_update(target, 3, alone=True)
     label = torch.from_numpy(target.dataset.y[held])
     original = target.unit(target.groups(held))
     how = Inversion(rule=rule, steps=300, smooth=0)
@@ -234,7 +234,7 @@ def test_correlation_is_refused_where_nothing_is_shared():
 def test_groups_of_clients_hold_as_much_of_every_class(plain):
     """Twenty samples of ten classes: two of each; shared ones are the same for all, and nobody's own."""
     target = subject(plain)
-    federation = dealt(target.dataset, Group.read("20+30"), 0)
+    federation = deal_to_groups(target.dataset, ClientGroup.read("20+30"), 0)
     assert federation.clients == 10
     assert set(federation.sizes.tolist()) == {50}
     own = [set(federation.samples(k)[:20].tolist()) for k in range(10)]
@@ -430,7 +430,7 @@ def test_dlg_takes_as_many_steps_as_it_says(plain):
     """L-BFGS works in stretches of twenty; the last is as short as it must be."""
     steps: list[int] = []
     target = subject(plain)
-    base, gradient, held = observed(target, 0, alone=True)
+    base, gradient, held = observe_update(target, 0, alone=True)
     labels = torch.from_numpy(target.dataset.y[held])
     how = Inversion(rule="dlg", steps=27, images=1)
     search(target, base, gradient, labels, how, generator(0, "dlg"), steps.append)

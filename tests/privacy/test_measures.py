@@ -11,12 +11,12 @@ from sklearn.metrics import davies_bouldin_score
 
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.core.views import Averages, Features, Samples, view, views_of
+from unskew.core.views import Averages, Features, RawSamples, view, views_of
 from unskew.errors import InputError
 from unskew.metrics.clusters import davies_bouldin
 from unskew.models import build
 from unskew.privacy.exposure import expected, exposure, matrix
-from unskew.privacy.quality import judged, matched, mse, psnr, ssim
+from unskew.privacy.quality import judge_likeness, match_samples, mse, psnr, ssim
 from unskew.seeds import generator
 
 
@@ -84,7 +84,7 @@ def test_quality_of_any_shape(shape):
     """A sample is like itself, whatever its shape, and unlike noise."""
     rng = generator(0, "quality", len(shape))
     x = torch.from_numpy(rng.random((4, *shape))).float()
-    same, other = judged(x, x), judged(x, x.flip(0))
+    same, other = judge_likeness(x, x), judge_likeness(x, x.flip(0))
     assert same["mse"] == 0 < other["mse"]
     if len(shape) == 3:
         assert same["ssim"] == pytest.approx(1, abs=1e-4)
@@ -96,7 +96,7 @@ def test_quality_of_any_shape(shape):
 def test_reconstructions_are_matched_to_their_originals():
     """Three samples that were found in another order."""
     x = torch.tensor([[0.0], [0.5], [1.0]])
-    assert matched(x[[2, 0, 1]], x).tolist() == [1, 2, 0]
+    assert match_samples(x[[2, 0, 1]], x).tolist() == [1, 2, 0]
 
 
 def test_an_average_is_the_mean_of_its_group_and_a_sample_itself():
@@ -104,7 +104,7 @@ def test_an_average_is_the_mean_of_its_group_and_a_sample_itself():
     groups = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]])
     net = None
     assert Averages(2).show(net, {}, groups).tolist() == [[2], [7]]  # type: ignore[arg-type]
-    assert Samples().show(net, {}, groups).tolist() == [[1], [5]]  # type: ignore[arg-type]
+    assert RawSamples().show(net, {}, groups).tolist() == [[1], [5]]  # type: ignore[arg-type]
 
 
 def test_features_are_those_of_the_layer_in_evaluation_mode():
@@ -133,7 +133,7 @@ def test_views_are_read_from_text_and_from_parts():
     """An expression names a view; parts say theirs."""
     assert view("averages(4)") == Averages(4)
     assert str(view("features(conv1)")) == "features(conv1)"
-    assert str(Samples()) == "samples"
+    assert str(RawSamples()) == "samples"
     found = views_of(Method.parse("flea(last)+fedmix(group=4)").parts, 36)
     assert found == {"flea": Features("last"), "fedmix": Averages(4)}
     with pytest.raises(InputError, match="view"):

@@ -16,7 +16,7 @@ from unskew.report.charts import partition_picture
 from unskew.report.diagnosis import diagnose
 from unskew.report.diagnosis_page import save_diagnosis
 from unskew.report.drawing import save_chart
-from unskew.report.page import Figure, Heading, Paragraph, Table, page, save_page
+from unskew.report.page import Figure, Heading, Paragraph, TableBlock, page, save_page
 from unskew.report.theme import themed
 
 COUNTS = np.array([[30, 0, 2], [0, 40, 1], [3, 3, 90]])
@@ -37,13 +37,13 @@ def test_a_page_fetches_nothing() -> None:
 
 def test_a_page_without_charts_carries_no_library() -> None:
     """A few kilobytes of text stay a few kilobytes."""
-    assert len(page("Words", [Heading("a"), Paragraph("b"), Table(["c"], [["d"]])])) < 5000
+    assert len(page("Words", [Heading("a"), Paragraph("b"), TableBlock(["c"], [["d"]])])) < 5000
 
 
 def test_text_is_escaped_everywhere() -> None:
     """Headings, paragraphs, tables, titles and chart labels are text, never markup."""
     evil = "</script><script>alert(1)</script>"
-    blocks = [Heading(evil), Paragraph(evil), Table([evil], [[evil]]), Figure({"title": evil}, evil)]
+    blocks = [Heading(evil), Paragraph(evil), TableBlock([evil], [[evil]]), Figure({"title": evil}, evil)]
     assert "<script>alert" not in page(evil, blocks, evil)
 
 

@@ -20,8 +20,8 @@ from unskew.report.results.comparison import compare
 from unskew.runs.folder import UNSEALED, read_folder
 from unskew.runs.rounds import Run, params_hash, resume, run
 from unskew.runs.snapshots import read_model
-from unskew.runs.sweep import planned
-from unskew.sealed import CHECKSUM, sealed, unsealed
+from unskew.runs.sweep import plan_cells
+from unskew.sealed import CHECKSUM, seal, unseal
 
 SETTINGS: dict[str, Any] = {
     "dataset": "digits",
@@ -83,7 +83,7 @@ def test_every_line_and_result_carries_a_checksum_and_is_plain_json(original: Ru
     assert all(str(text).startswith("blake2b-") for text in frame[CHECKSUM])
     assert all(CHECKSUM not in line for line in original.folder.lines)
     for name in ("spec.json", "result.json"):
-        assert unsealed((original.path / name).read_bytes(), required=True) is not None
+        assert unseal((original.path / name).read_bytes(), required=True) is not None
 
 
 def test_no_changed_byte_of_the_log_changes_a_number(copied: Path, original: Run) -> None:
@@ -106,7 +106,7 @@ def test_no_changed_byte_of_spec_or_result_is_believed(copied: Path, original: R
         _, spec, data = read_folder(copied)
         for changed in flips(whole, 150, seed=1):
             (copied / name).write_bytes(changed)
-            if name == "spec.json" and unsealed(changed, required=True) is None:
+            if name == "spec.json" and unseal(changed, required=True) is None:
                 with pytest.raises(InputError, match=r"is damaged: |has run format"):
                     read_folder(copied)
                 continue
@@ -180,12 +180,12 @@ def test_a_kept_model_is_refused_whatever_byte_is_changed(copied: Path, original
 def of_the_version_before(folder: Path) -> None:
     """The same files as that version wrote them: without checksums."""
     for name in ("spec.json", "result.json"):
-        content = unsealed((folder / name).read_bytes(), required=True)
+        content = unseal((folder / name).read_bytes(), required=True)
         assert content is not None
         if name == "spec.json":
             content["format"] = UNSEALED
         (folder / name).write_text(json.dumps(content, indent=1))
-    lines = [unsealed(text, required=True) for text in (folder / "rounds.jsonl").read_bytes().splitlines()]
+    lines = [unseal(text, required=True) for text in (folder / "rounds.jsonl").read_bytes().splitlines()]
     (folder / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
@@ -208,7 +208,7 @@ def test_a_run_of_the_version_before_is_read_resumed_and_reported(copied: Path, 
 
 def test_a_checksum_that_is_there_is_checked_whatever_the_version(copied: Path) -> None:
     """A spec that calls itself of the version before does not make damaged lines sound."""
-    about = unsealed((copied / "spec.json").read_bytes(), required=True)
+    about = unseal((copied / "spec.json").read_bytes(), required=True)
     assert about is not None
     (copied / "spec.json").write_text(json.dumps(about | {"format": UNSEALED}))
     change(copied, 4)
@@ -228,9 +228,9 @@ def test_reformatting_is_no_damage(copied: Path, original: Run) -> None:
 def test_what_json_cannot_tell_apart_has_one_checksum() -> None:
     """Tuples, whole-number keys, NaN and words of any script come back as they were written."""
     content = {"a": (1, 2.5, float("nan")), 3: "für 世界 \ud800", "b": {"c": None}}
-    assert unsealed(sealed(content), required=True) is not None
-    assert unsealed(sealed(content, indent=1), required=True) is not None
-    assert unsealed(sealed({}), required=True) == {}
+    assert unseal(seal(content), required=True) is not None
+    assert unseal(seal(content, indent=1), required=True) is not None
+    assert unseal(seal({}), required=True) == {}
 
 
 # --- reports
@@ -265,7 +265,7 @@ def test_a_report_names_the_missing_rounds(kept: list[int], told: str, copied: P
 
 def test_rounds_lost_from_a_stopped_run_are_told_by_its_checkpoints(copied: Path) -> None:
     """Without a result nobody else knows that there were more."""
-    (copied / "result.json").write_text(sealed({"status": "running"}))
+    (copied / "result.json").write_text(seal({"status": "running"}))
     log = copied / "rounds.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:2]))
     assert compare(copied).headline.title.startswith("In run run, rounds 3 to 6 are missing. ")
@@ -312,8 +312,8 @@ def test_an_attack_wants_a_whole_log(copied: Path, capsys: pytest.CaptureFixture
 def test_a_damaged_cell_of_a_sweep_is_not_done(tmp_path: Path) -> None:
     """A result that says "done" is not enough where its log is damaged."""
     settings = SETTINGS | {"rounds": 2, "keep": ()}
-    (cell,) = planned(settings, {"seed": [0]}, tmp_path)
+    (cell,) = plan_cells(settings, {"seed": [0]}, tmp_path)
     run(cell.spec, out=cell.folder, progress=False)
-    assert planned(settings, {"seed": [0]}, tmp_path)[0].status == "done"
+    assert plan_cells(settings, {"seed": [0]}, tmp_path)[0].status == "done"
     change(cell.folder, 2)
-    assert planned(settings, {"seed": [0]}, tmp_path)[0].status == "waiting"
+    assert plan_cells(settings, {"seed": [0]}, tmp_path)[0].status == "waiting"

@@ -24,7 +24,7 @@ from unskew.errors import InputError, RunFailed, one_line
 from unskew.progress import Silent
 from unskew.runs.folder import RunFolder, read_folder
 from unskew.runs.rounds import Run, params_hash, resume, run
-from unskew.sealed import unsealed
+from unskew.sealed import unseal
 from unskew.testing.toy_federation import tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*it goes on after round")
@@ -81,8 +81,8 @@ def assert_same(one: Run, other: Run) -> None:
     assert timeless(one.folder.lines) == timeless(other.folder.lines)
     assert timeless(one.result) == timeless(other.result)
     assert one.path is not None
-    assert [unsealed(text, required=True) for text in (one.path / "rounds.jsonl").open()] == one.folder.lines
-    assert unsealed((one.path / "result.json").read_text(), required=True) == one.result
+    assert [unseal(text, required=True) for text in (one.path / "rounds.jsonl").open()] == one.folder.lines
+    assert unseal((one.path / "result.json").read_text(), required=True) == one.result
 
 
 # --- the log

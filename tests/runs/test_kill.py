@@ -18,7 +18,7 @@ from unskew.errors import InputError
 from unskew.runs.rounds import Run, resume, run
 from unskew.runs.spec import Spec
 from unskew.runs.sweep import flags
-from unskew.sealed import unsealed
+from unskew.sealed import unseal
 from unskew.seeds import generator
 
 COMMON: dict[str, Any] = {
@@ -75,7 +75,7 @@ def assert_same(one: Run, other: Run) -> None:
     assert lines[0] == lines[1]
     assert one.path is not None
     written = (one.path / "rounds.jsonl").read_text().splitlines()
-    assert [unsealed(text, required=True) for text in written] == one.folder.lines
+    assert [unseal(text, required=True) for text in written] == one.folder.lines
 
 
 @pytest.mark.parametrize("case", KILLED)

@@ -22,7 +22,7 @@ from unskew.data import Federation, from_arrays
 from unskew.errors import InputError, RunFailed
 from unskew.progress import Silent
 from unskew.runs.rounds import Run, params_hash, resume, run
-from unskew.sealed import unsealed
+from unskew.sealed import unseal
 from unskew.testing.toy_federation import ready, tiny
 
 SETTINGS: dict[str, Any] = {
@@ -69,7 +69,7 @@ def timeless(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def same(one: Run, other: Run) -> bool:
     """Every bit of the model and every number of the log but the time."""
     written = (
-        [unsealed(text, required=True) for text in (one.path / "rounds.jsonl").read_text().splitlines()]
+        [unseal(text, required=True) for text in (one.path / "rounds.jsonl").read_text().splitlines()]
         if one.path
         else None
     )
@@ -321,7 +321,7 @@ def test_a_folder_holds_what_re_creates_the_run(done: Run, whole: Run) -> None:
     names = {p.name for p in done.path.iterdir()}
     kept = {"model.json", "model.safetensors"}
     assert names - {"lock"} == {"spec.json", "rounds.jsonl", "result.json", "state", *kept}
-    assert unsealed((done.path / "result.json").read_text(), required=True) == done.result
+    assert unseal((done.path / "result.json").read_text(), required=True) == done.result
     assert {p.name for p in (done.path / "state").iterdir()} == {"000004.safetensors", "000005.safetensors"}
 
 
@@ -470,7 +470,7 @@ def test_a_run_that_failed_says_why_and_goes_on(whole: Run, tmp_path: Path) -> N
     out = tmp_path / "run"
     with pytest.raises(ZeroDivisionError):
         run(dataset=tiny(), out=out, progress=Stops(3, ZeroDivisionError), **SETTINGS)
-    told = unsealed((out / "result.json").read_text(), required=True)
+    told = unseal((out / "result.json").read_text(), required=True)
     assert told == {"status": "failed", "error": "ZeroDivisionError: stopped", "round": 3}
     refused(
         f"{out} already holds a run (failed); go on with it by `unskew resume {out}`", dataset=tiny(), out=out

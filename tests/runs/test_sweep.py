@@ -18,7 +18,7 @@ from unskew.runs.rounds import run
 from unskew.runs.setup import check_words
 from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, cells, folder_name, sweep, table
-from unskew.sealed import unsealed
+from unskew.sealed import unseal
 
 TINY: dict[str, Any] = {"clients": 6, "rounds": 2, "model": "linear", "partition": "iid", "engine": "loop"}
 FILE = 'clients = 6\nrounds = 2\nmodel = "linear"\npartition = "iid"\nengine = "loop"\n\n[sweep]\n'
@@ -75,7 +75,7 @@ def test_two_processes_give_the_bits_of_one(swept: Swept) -> None:
         here = run(cell.spec, progress=False)
         assert cell.result["model_sha256"] == here.result["model_sha256"]
         logged = [
-            unsealed(text, required=True) or {}
+            unseal(text, required=True) or {}
             for text in (cell.folder / "rounds.jsonl").read_text().splitlines()
         ]
         for one, other in zip(logged, here.folder.lines, strict=True):

@@ -18,7 +18,7 @@ BLOCK = 256
 """Samples altered at a time: few enough to stay in the processor's cache."""
 
 
-def altered(dataset: Dataset, samples: Array, rng: np.random.Generator) -> Array:
+def alter(dataset: Dataset, samples: Array, rng: np.random.Generator) -> Array:
     """An altered copy of each of these samples of a data set, in its own type."""
     kind = dataset.x.dtype
     made = np.empty((len(samples), *dataset.shape), kind)

@@ -78,7 +78,7 @@ def bench(options: Options, tell: Callable[[str], None] = lambda line: None) -> 
             skipped[job.name] = "model not in this version"
             continue
         try:
-            played[job.name] = compared(job, options, peaks, tell)
+            played[job.name] = compare_job(job, options, peaks, tell)
         except RunFailed as failed:  # what the other jobs took minutes for must not be lost
             skipped[job.name] = f"failed: {failed}"
     # a peak is what the machine can do, so the best counts; a median would flatter us on a busy machine
@@ -86,14 +86,14 @@ def bench(options: Options, tell: Callable[[str], None] = lambda line: None) -> 
     jobs = [
         {"job": job.name, "about": job.about(), "skipped": skipped[job.name]}
         if job.name in skipped
-        else reported(job, played[job.name], peak)
+        else report_scores(job, played[job.name], peak)
         for job in options.jobs
     ]
     about |= {"peak_multiply_adds_per_s": peak, "load_after": _load()}
     return {"machine": about, "precision": options.precision, "jobs": jobs}
 
 
-def compared(
+def compare_job(
     job: StandardJob, options: Options, peaks: list[float], tell: Callable[[str], None]
 ) -> list[Score]:
     """One job, played in turn by everyone; ``peaks`` gets what the machine could do meanwhile."""
@@ -133,7 +133,7 @@ def compared(
     return scores
 
 
-def reported(job: StandardJob, scores: Sequence[Score], peak: float) -> dict[str, Any]:
+def report_scores(job: StandardJob, scores: Sequence[Score], peak: float) -> dict[str, Any]:
     """A job's numbers; ``peak`` in multiply-adds a second."""
     net = Net(build(job.model, job.shape, CLASSES, job.seed))
     forward = net.multiply_adds(job.shape)

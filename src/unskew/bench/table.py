@@ -28,7 +28,7 @@ def text(report: dict[str, Any]) -> str:
             f"   {job['parameters']:,} parameters, 3 x {job['multiply_adds'] / 1e6:,.2f} M multiply-adds a sample: "
             f"at the machine's peak {job['peak_samples_per_s']:,.0f} samples/s"
         )
-        lines += aligned(
+        lines += align(
             ["", "samples/s", "slowest", "fastest", "s/round", "x loop", "x best peer", "of peak"],
             [_row(r) for r in job["results"]],
         )
@@ -56,7 +56,7 @@ def growth_text(found: dict[str, Any]) -> str:
     lines = [heading(found["machine"])]
     for job in found["cohort"]:
         lines += ["", f"Clients a round, job {job['job']}: {job['about']}"]
-        lines += aligned(
+        lines += align(
             ["clients a round", "s/round", "ms a client", "samples/s"],
             [
                 [
@@ -71,7 +71,7 @@ def growth_text(found: dict[str, Any]) -> str:
         lines.append(_grows("clients a round", job["exponent"]))
     crowd = found["population"]
     lines += ["", "Clients there are, 100 of them a round, 10 samples each"]
-    lines += aligned(
+    lines += align(
         ["clients", "s/round", "peak MiB", "of it lists", "added by rounds", "ready in s"],
         [
             [
@@ -92,7 +92,7 @@ def growth_text(found: dict[str, Any]) -> str:
         f"at most {budget:,.0f} MiB of memories in memory",
     ]
     columns = ("would_hold_bytes", "held_bytes", "disk_bytes", "peak_bytes")
-    lines += aligned(
+    lines += align(
         ["round", "remember", "all MiB", "in memory", "on disk", "peak MiB", "s/round"],
         [
             [
@@ -119,7 +119,7 @@ def heading(machine: dict[str, Any]) -> str:
     )
 
 
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], margin: str = "   ") -> list[str]:
+def align(header: Sequence[str], rows: Sequence[Sequence[str]], margin: str = "   ") -> list[str]:
     """Columns, the first to the left and the others to the right."""
     widths = [max(len(line[i]) for line in (header, *rows)) for i in range(len(header))]
     lines = []

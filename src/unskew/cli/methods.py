@@ -32,7 +32,7 @@ def methods(
     from rich.console import Console
 
     from unskew.errors import unknown
-    from unskew.expression import written
+    from unskew.expression import write_value
     from unskew.parts import PARTS, PRESETS
 
     console = Console()
@@ -56,7 +56,7 @@ def methods(
         console.print("\nparameters")
         for parameter, detail in told["parameters"].items():
             default = detail["default"]
-            shown = "required" if default == "required" else f"default {written(default)}"
+            shown = "required" if default == "required" else f"default {write_value(default)}"
             console.print(f"  {parameter}: {detail['type']}; {shown}", highlight=False, markup=False)
     if told["paper"]:
         console.print(f"\npaper      {told['paper']}", highlight=False)

@@ -58,9 +58,9 @@ def predict(
     answers = found.predict(file, resize=resize, client=whose)
     frame = answers.frame()
     if out is not None:
-        from unskew.data.files import written_whole
+        from unskew.data.files import write_whole
 
-        with written_whole(out) as beside:
+        with write_whole(out) as beside:
             if out.suffix.lower() == ".parquet":
                 frame.to_parquet(beside, index=False)
             else:

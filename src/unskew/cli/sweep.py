@@ -68,7 +68,7 @@ def _swept(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    from unskew.runs.sweep import allowed, planned, rehearse
+    from unskew.runs.sweep import allowed, plan_cells, rehearse
     from unskew.runs.sweep import sweep as start
 
     spec, grid = effective(experiment, settings)
@@ -77,7 +77,7 @@ def _swept(
     fixed: Any = {k: v for k, v in spec.as_dict().items() if k not in grid}
     teller.at_a_time = allowed(processes)
     if dry_run:
-        cells = planned(fixed, grid, folder)
+        cells = plan_cells(fixed, grid, folder)
         rehearse(cells)
         return _listed(cells, folder, as_json)
     with teller:
@@ -147,11 +147,11 @@ class Teller:
     """How far a sweep is, with the time left: a bar over all rounds of all cells, or a line when that has changed."""
 
     def __init__(self, speaks: bool):
-        from unskew.progress import drawn, is_terminal
+        from unskew.progress import is_terminal, make_bar
 
         self.at_a_time, self.last, self.said_at = 1, "", 0.0
         self.cells: list[Cell] = []
-        self.speaks, self.bar = speaks, drawn(left=False) if speaks and is_terminal() else None
+        self.speaks, self.bar = speaks, make_bar(left=False) if speaks and is_terminal() else None
 
     def __enter__(self) -> Teller:
         if self.bar is not None:

@@ -15,11 +15,11 @@ from torch import Tensor
 
 from unskew.core.held import Made
 from unskew.core.net import Net
-from unskew.core.optimisers import clip, optimizer, travelled
+from unskew.core.optimisers import clip, optimizer, sum_of_rates
 from unskew.core.plan import Plan
 from unskew.core.slots import Batch, Local, Objective, Out, Step, Visit, task_loss
 from unskew.core.types import Tree
-from unskew.seeds import borrowed, generator
+from unskew.seeds import borrow_generator, generator
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Pool:
 
 
 @dataclass(frozen=True)
-class Task:
+class LocalTraining:
     """What all clients of a run have in common."""
 
     net: Net
@@ -97,7 +97,7 @@ class ClientResult:
 
 
 @dataclass
-class Scene:
+class StepContext:
     """What surrounds one step of one client, beside its model and its batch."""
 
     anchor: Tree
@@ -112,7 +112,7 @@ class Scene:
         return Step(net, params, self.anchor, batch, self.census, out, *own)
 
 
-def loss(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> Tensor:
+def loss(task: LocalTraining, net: Net, params: Tree, batch: Batch, scene: StepContext) -> Tensor:
     """Everything a client minimises, at ``params`` on one batch: a pure function of tensors."""
     parts = task.objectives
     for part in parts:
@@ -133,7 +133,9 @@ def loss(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> Tens
     return total
 
 
-def _class_weights(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene, out: Out) -> Tensor | None:
+def _class_weights(
+    task: LocalTraining, net: Net, params: Tree, batch: Batch, scene: StepContext, out: Out
+) -> Tensor | None:
     """What each class counts in the task's loss; None where no part says so."""
     weights = None
     for part in task.objectives:
@@ -143,33 +145,37 @@ def _class_weights(task: Task, net: Net, params: Tree, batch: Batch, scene: Scen
     return weights
 
 
-def corrected(task: Task, net: Net, grads: Tree, params: Tree, batch: Batch, scene: Scene) -> Tree:
+def correct_gradients(
+    task: LocalTraining, net: Net, grads: Tree, params: Tree, batch: Batch, scene: StepContext
+) -> Tree:
     """The gradient as parts change it, in the order written, and clipped last."""
     for part in task.objectives:
         grads = part.correct(grads, scene.seen_by(part, net, params, batch))
     return grads if task.local.clip is None else clip(grads, task.local.clip)
 
 
-def gradients(task: Task, net: Net, params: Tree, batch: Batch, scene: Scene) -> tuple[Tree, Tensor]:
+def gradients(
+    task: LocalTraining, net: Net, params: Tree, batch: Batch, scene: StepContext
+) -> tuple[Tree, Tensor]:
     """Gradient and value of ``loss`` for one client; ``params`` require gradients."""
     value = loss(task, net, params, batch, scene)
     found = torch.autograd.grad(value, list(params.values()), allow_unused=True)
     pairs = zip(params.items(), found, strict=True)
     grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
     with torch.no_grad():
-        return corrected(task, net, grads, params, batch, scene), value.detach()
+        return correct_gradients(task, net, grads, params, batch, scene), value.detach()
 
 
-def train(task: Task, pool: Pool, client_job: ClientJob) -> ClientResult:
+def train(task: LocalTraining, pool: Pool, client_job: ClientJob) -> ClientResult:
     """One client's local training: the steps of its plan from the model it was handed."""
     net, plan, seed = task.net, client_job.plan, task.seed
     params = {k: _own(client_job.start[k], task.channels_last).requires_grad_() for k in net.trainable}
     buffers = {k: client_job.start[k].detach().clone() for k in net.buffers}
     rule = optimizer(task.local)
     state = rule.init({k: v.detach() for k, v in params.items()})
-    draws = drawn(task, client_job, next(iter(params.values())).dtype)
+    draws = draw_numbers(task, client_job, next(iter(params.values())).dtype)
     masks = mask_seeds(seed, client_job) if net.draws_masks else None
-    scene = Scene(client_job.anchor, client_job.census, client_job.shared, client_job.mine, {})
+    scene = StepContext(client_job.anchor, client_job.census, client_job.shared, client_job.mine, {})
     losses = torch.zeros(())
     places = client_job.held[torch.from_numpy(plan.order)]
     for s in range(plan.steps):
@@ -183,7 +189,7 @@ def train(task: Task, pool: Pool, client_job: ClientJob) -> ClientResult:
             losses = losses + value
     end = {k: v.detach() for k, v in params.items()} | buffers
     gone = {k: end[k] - client_job.start[k] for k in task.net.trainable}
-    return brought_back(task, pool, client_job, end, gone, float(losses))
+    return make_result(task, pool, client_job, end, gone, float(losses))
 
 
 def _own(value: Tensor, channels_last: bool) -> Tensor:
@@ -192,8 +198,8 @@ def _own(value: Tensor, channels_last: bool) -> Tensor:
     return value.detach().clone(memory_format=layout)
 
 
-def brought_back(
-    task: Task, pool: Pool, client_job: ClientJob, end: Tree, gone: Tree, losses: float
+def make_result(
+    task: LocalTraining, pool: Pool, client_job: ClientJob, end: Tree, gone: Tree, losses: float
 ) -> ClientResult:
     """A client's answer: its model, how far it went, and what every objective reports and remembers."""
     if client_job.moved is not None:
@@ -201,7 +207,7 @@ def brought_back(
     back = ClientResult(
         params=end,
         moved=gone,
-        work=client_job.work + travelled(task.local, client_job.lr, client_job.plan.steps),
+        work=client_job.work + sum_of_rates(task.local, client_job.lr, client_job.plan.steps),
         steps=client_job.steps + client_job.plan.steps,
         samples=client_job.plan.samples,
         loss=losses / max(1, client_job.plan.steps),
@@ -230,7 +236,7 @@ def brought_back(
     return back
 
 
-def full_gradient(task: Task, pool: Pool, held: Tensor, model: Tree, block: int = 512) -> Tree:
+def full_gradient(task: LocalTraining, pool: Pool, held: Tensor, model: Tree, block: int = 512) -> Tree:
     """The gradient of the task's mean loss over all the samples a client holds, statistics untouched."""
     params = {k: model[k].detach().clone().requires_grad_() for k in task.net.trainable}
     total = {k: torch.zeros_like(v) for k, v in params.items()}
@@ -244,7 +250,7 @@ def full_gradient(task: Task, pool: Pool, held: Tensor, model: Tree, block: int 
     return total
 
 
-def drawn(task: Task, client_job: ClientJob, dtype: torch.dtype) -> dict[str, Tree]:
+def draw_numbers(task: LocalTraining, client_job: ClientJob, dtype: torch.dtype) -> dict[str, Tree]:
     """Every part's random numbers for these steps: drawn for the whole visit, so a hand-over changes none."""
     here = slice(client_job.plan.first, client_job.plan.first + client_job.plan.steps)
     drawn: dict[str, Tree] = {}
@@ -262,7 +268,7 @@ def drawn(task: Task, client_job: ClientJob, dtype: torch.dtype) -> dict[str, Tr
 
 def mask_seeds(seed: int, client_job: ClientJob) -> Tensor:
     """One seed a step for the masks of dropout layers: drawn for the whole visit, like all else."""
-    drawn = borrowed(seed, "masks", client_job.t, client_job.client).integers(
+    drawn = borrow_generator(seed, "masks", client_job.t, client_job.client).integers(
         2**63, size=client_job.plan.whole
     )
     return torch.from_numpy(drawn[client_job.plan.first : client_job.plan.first + client_job.plan.steps])

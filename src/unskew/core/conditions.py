@@ -70,7 +70,7 @@ def planned(roster: Roster, cohort: int = 10) -> Planned:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Objection:
     """Why a part does not suit: it is refused, or of ``share`` of the clients or models it makes nothing."""
 
     sentence: str
@@ -78,9 +78,9 @@ class Problem:
     share: float = 1.0
 
 
-def phase_shift(plan: Planned, n: int = 2) -> Problem | None:
+def phase_shift(plan: Planned, n: int = 2) -> Objection | None:
     if n > plan.clients:
-        return Problem(
+        return Objection(
             f"phase_shift({n}) needs a client in each of its {n} phases but there are "
             f"{plan.clients}; write at most phase_shift({plan.clients})",
             refused=True,
@@ -88,10 +88,10 @@ def phase_shift(plan: Planned, n: int = 2) -> Problem | None:
     return None
 
 
-def sem(plan: Planned, hops: int = 2, via: str = "peer") -> Problem | None:
+def sem(plan: Planned, hops: int = 2, via: str = "peer") -> Objection | None:
     clients, cohort = plan.clients, plan.cohort
     if via == "others" and hops * cohort > clients:
-        return Problem(
+        return Objection(
             f"sem(via=others) takes {hops} x {cohort} clients a round but there are "
             f"{clients}; write cohort = {clients // hops} or less",
             refused=True,
@@ -99,7 +99,7 @@ def sem(plan: Planned, hops: int = 2, via: str = "peer") -> Problem | None:
     return None
 
 
-def handed_over_in_vain(plan: Planned, hops: int = 2) -> Problem | None:
+def handed_over_in_vain(plan: Planned, hops: int = 2) -> Objection | None:
     """Clients whose visit has too few steps to be divided: their model is trained at fewer clients than it visits."""
     held = plan.sizes > 0
     short = held & (plan.visit_steps() < hops)
@@ -110,16 +110,16 @@ def handed_over_in_vain(plan: Planned, hops: int = 2) -> Problem | None:
     if plan.steps is None:
         instead = f"--epochs {math.ceil(hops / max(1, math.ceil(median / plan.batch)))}"
         instead += f" or --batch {max(1, median // hops)}" if median >= hops else ""
-    return Problem(
+    return Objection(
         f"{int(short.sum())} of {int(held.sum())} clients take fewer than {hops} steps a visit, so the models they "
         f"begin are trained at one client only; plan {instead}",
         share=float(short.sum() / held.sum()),
     )
 
 
-def clustered(plan: Planned, name: str) -> Problem | None:
+def clustered(plan: Planned, name: str) -> Objection | None:
     if plan.clients > PAIRWISE_LIMIT:
-        return Problem(
+        return Objection(
             f"{name} looks at every pair of clients, and {plan.clients} of them have too many; take at "
             f"most {PAIRWISE_LIMIT}",
             refused=True,
@@ -127,10 +127,10 @@ def clustered(plan: Planned, name: str) -> Problem | None:
     return None
 
 
-def fedaug(plan: Planned, target: float = 0.8) -> Problem | None:
+def fedaug(plan: Planned, target: float = 0.8) -> Objection | None:
     classes = plan.classes
     if target > 2 - 2 / classes + 1e-12:
-        return Problem(
+        return Objection(
             f"target of fedaug must lie between 0 and 2 - 2/{classes} = {2 - 2 / classes:.4g}, the largest EMD of "
             f"{classes} classes, not {target}",
             refused=True,
@@ -138,26 +138,26 @@ def fedaug(plan: Planned, target: float = 0.8) -> Problem | None:
     return None
 
 
-def silent(plan: Planned, least: int, how: str, instead: str) -> Problem | None:
+def silent(plan: Planned, least: int, how: str, instead: str) -> Objection | None:
     """Clients that hold too few samples to give any by ``how``; ``instead`` is what to write where all of them do."""
     few = int((plan.sizes < least).sum())
     if not few:
         return None
-    return Problem(
+    return Objection(
         f"{few} of {plan.clients} clients hold fewer than {least} samples and share nothing by {how}"
         + (f"; nothing is shared at all: {instead}" if few == plan.clients else ""),
         share=few / plan.clients,
     )
 
 
-def flea(plan: Planned, share: float = 0.1) -> Problem | None:
+def flea(plan: Planned, share: float = 0.1) -> Objection | None:
     if not share:
         return None
     least = math.ceil(1 / share - 1e-9)
     return silent(plan, least, f"flea(share={share:g})", "write a larger share")
 
 
-CONDITIONS: dict[str, tuple[Callable[..., Problem | None], ...]] = {
+CONDITIONS: dict[str, tuple[Callable[..., Objection | None], ...]] = {
     "phase_shift": (phase_shift,),
     "sem": (sem, handed_over_in_vain),
     "fedaug": (fedaug,),
@@ -167,13 +167,13 @@ CONDITIONS: dict[str, tuple[Callable[..., Problem | None], ...]] = {
 """What a diagnosis asks of parts that have conditions, at their defaults unless it says otherwise."""
 
 
-def problem_of(part: str, plan: Planned, **values: Any) -> Problem | None:
+def problem_of(part: str, plan: Planned, **values: Any) -> Objection | None:
     """The gravest problem of a part with this plan: what is refused, else what makes nothing of most clients."""
     found = [p for asks in CONDITIONS.get(part, ()) if (p := asks(plan, **values)) is not None]
     return max(found, key=lambda problem: (problem.refused, problem.share), default=None)
 
 
-def enforce(problem: Problem | None) -> None:
+def enforce(problem: Objection | None) -> None:
     """Refuse what is refused, and warn of the rest."""
     if problem is None:
         return

@@ -36,7 +36,7 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearDecay:
     """From 1 in the first round straight down to ``end`` in the last."""
 
     name: ClassVar[str] = "linear"
@@ -74,8 +74,8 @@ def _within(what: str, value: float, above: float | None = None) -> None:
         )
 
 
-Decay = Constant | Exponential | Linear | StepDecay
-DECAYS: dict[str, type[Decay]] = {c.name: c for c in (Constant, Exponential, Linear, StepDecay)}
+Decay = Constant | Exponential | LinearDecay | StepDecay
+DECAYS: dict[str, type[Decay]] = {c.name: c for c in (Constant, Exponential, LinearDecay, StepDecay)}
 
 
 def decay(expression: str) -> Decay:

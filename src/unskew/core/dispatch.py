@@ -15,7 +15,7 @@ from unskew.core.budget import nearest
 from unskew.core.client import ClientJob, ClientResult
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.holdings import Holdings
-from unskew.core.optimisers import travelled
+from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
@@ -25,7 +25,7 @@ STATISTICS = "batch_norm"
 """Under this name a client keeps its own batch statistics, where the policy is ``local``."""
 
 
-class Asked(NamedTuple):
+class PlanInputs(NamedTuple):
     """All that a client's plan depends on."""
 
     local: Local
@@ -47,13 +47,13 @@ class Asked(NamedTuple):
         )  # fmt: skip
 
 
-def client_job(
+def make_client_job(
     job: Job,
     leg: Leg,
     row: int,
     round_inputs: RoundInputs,
     holdings: Holdings,
-    made: Mapping[Asked, Plan] | None = None,
+    made: Mapping[PlanInputs, Plan] | None = None,
 ) -> ClientJob:
     """One client's share of a leg: its data, its plan, its memory, and the model it was handed.
 
@@ -72,8 +72,10 @@ def client_job(
     if settings.per_class is not None:
         held = held.some(subset(held.labels, settings.per_class[row], seed=job.seed, t=t, client=client))
     batch = None if settings.batch is None else int(settings.batch[row])
-    local, pooled = stretched(job, t), int(job.roster.pooled[client])
-    asked = Asked(local, job.seed, t, client, len(held), held.budget, pooled, leg.done, leg.epochs, batch)
+    local, pooled = stretch_budget(job, t), int(job.roster.pooled[client])
+    asked = PlanInputs(
+        local, job.seed, t, client, len(held), held.budget, pooled, leg.done, leg.epochs, batch
+    )
     work = (made or {}).get(asked) or asked.plan()
     rate = job.local.lr if settings.lr is None else float(settings.lr[row])
     rate *= job.decay.factor(t, job.rounds)
@@ -108,7 +110,7 @@ def client_job(
     )
 
 
-def stretched(job: Job, t: int) -> Local:
+def stretch_budget(job: Job, t: int) -> Local:
     """The local budget of a round, where a part makes some rounds longer than others."""
     times = math.prod(o.stretch(t) for o in job.method.objective)
     if times == 1:
@@ -121,7 +123,7 @@ def stretched(job: Job, t: int) -> Local:
     )
 
 
-def gathered(
+def gather_results(
     job: Job,
     leg: Leg,
     rows: Ids,
@@ -169,7 +171,7 @@ def gathered(
     )
 
 
-def weighed(leg: Leg, rows: Ids, roster: Roster) -> Tensor:
+def weigh_results(leg: Leg, rows: Ids, roster: Roster) -> Tensor:
     """What each client's update will weigh: the samples it was told to train on, or its whole data."""
     clients, told = leg.clients[rows], leg.settings.per_class
     weight = roster.weigh[clients] if told is None else roster.drawn(clients, told[rows])
@@ -185,6 +187,6 @@ def _reached(job: Job, leg: Leg, rows: Ids, returns: list[ClientResult]) -> tupl
     reach, pulled = [], []
     for r, free, held, steps in zip(returns, *(b.tolist() for b in before), strict=True):
         here = r.steps - int(steps)
-        reach.append(travelled(job.local, r.lr, here, 0.0, free))
-        pulled.append(travelled(job.local, r.lr, here, r.pull, held))
+        reach.append(sum_of_rates(job.local, r.lr, here, 0.0, free))
+        pulled.append(sum_of_rates(job.local, r.lr, here, r.pull, held))
     return torch.tensor(reach, dtype=torch.float64), torch.tensor(pulled, dtype=torch.float64)

@@ -7,31 +7,31 @@ from typing import Any
 
 from unskew.core.air import air_of
 from unskew.core.engine import Job
-from unskew.core.evaluate_clients import judged_each
+from unskew.core.evaluate_clients import judge_own_models
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
-from unskew.core.score import evaluation
+from unskew.core.score import evaluate_model
 from unskew.core.state import State
 from unskew.core.types import Tree
 
 
-def judged(job: Job, state: State, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
+def judge_round(job: Job, state: State, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
     """A round's line with how the model that stands after it does, and what calibrating it cost.
 
     Where a method calibrates, the accuracy is that of the calibrated copy, and the model's own stands beside it.
     Where clients keep their models, each is judged, and the state remembers what was found.
     """
     if not job.method.schedule.exchanges:
-        return judged_each(job, state, clients) | line
+        return judge_own_models(job, state, clients) | line
     params = state.params
-    model, ledger = calibrated(job, params, state.round)
-    found = evaluation(job, model, clients)
+    model, ledger = calibrate_copy(job, params, state.round)
+    found = evaluate_model(job, model, clients)
     if model is not params:
-        found["uncalibrated_test_accuracy"] = evaluation(job, params)["global_test_accuracy"]
+        found["uncalibrated_test_accuracy"] = evaluate_model(job, params)["global_test_accuracy"]
     return found | _added(line, ledger)
 
 
-def calibrated(job: Job, params: Tree, t: int) -> tuple[Tree, Ledger]:
+def calibrate_copy(job: Job, params: Tree, t: int) -> tuple[Tree, Ledger]:
     """A copy of the model as the method's calibrate parts leave it, or the model itself; and what that cost.
 
     They work after the last round, and after others where they are told to.

@@ -15,7 +15,7 @@ import torch
 from unskew.arrays import Array
 from unskew.core.engine import Job
 from unskew.core.held import OWN
-from unskew.core.score import evaluation
+from unskew.core.score import evaluate_model
 from unskew.core.state import State
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Ids, Tree
@@ -25,14 +25,14 @@ LISTED = 10_000
 """Clients up to which a result lists the accuracy of each."""
 
 
-def now_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
+def mark_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
     """What is known of clients' models once these have trained on."""
     stale = found["stale"].clone() if found else torch.zeros(everyone, dtype=torch.bool)
     stale[torch.from_numpy(clients)] = True
     return found | {"stale": stale}
 
 
-def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]:
+def judge_own_models(job: Job, state: State, clients: bool = False) -> dict[str, Any]:
     """A round's line on the clients' own models; ``state`` takes what was found of those that had trained on.
 
     The accuracy is the plain mean over the clients that have trained: a small client that stays alone is as alone as
@@ -57,7 +57,7 @@ def judged_each(job: Job, state: State, clients: bool = False) -> dict[str, Any]
     state.server[OWN_MODEL] = table
     who = _trained(job, state)
     if not len(who):
-        return evaluation(job, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
+        return evaluate_model(job, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
     count = np.bincount(dataset.y_test, minlength=dataset.classes)
     hits = table["right"].numpy()[who].astype(np.float64)
     mean_loss = float(table["loss"].numpy()[who].mean())
@@ -112,7 +112,7 @@ def spread(accuracies: Array) -> dict[str, Any]:
     }
 
 
-def client_by_client(job: Job, state: State) -> dict[str, Any]:
+def list_by_client(job: Job, state: State) -> dict[str, Any]:
     """For the result: the spread, and the accuracy of every client's model by its name where they can be listed."""
     who = _trained(job, state)
     if not len(who):

@@ -20,7 +20,7 @@ TURN = 0x2545F4914F6CDD1D
 """What the key of a pass over the buffer differs by from the last one's."""
 
 
-def stored(rows: Tensor, store: Store) -> Tree:
+def store_rows(rows: Tensor, store: Store) -> Tree:
     """Rows as they travel and wait; ``byte`` rounds each row to 256 steps between its least and largest number."""
     if store == "full":
         return {"rows": rows}
@@ -33,7 +33,7 @@ def stored(rows: Tensor, store: Store) -> Tree:
     return {"rows": level.round().to(torch.uint8).reshape(rows.shape), "low": low, "step": step}
 
 
-def restored(held: Tree, index: Tensor, dtype: torch.dtype) -> Tensor:
+def restore_rows(held: Tree, index: Tensor, dtype: torch.dtype) -> Tensor:
     """These rows as numbers again."""
     rows = held["rows"][index].to(dtype)
     if "step" not in held:
@@ -42,12 +42,12 @@ def restored(held: Tree, index: Tensor, dtype: torch.dtype) -> Tensor:
     return low + step * rows
 
 
-def labels_stored(labels: Tensor, classes: int) -> Tensor:
+def store_labels(labels: Tensor, classes: int) -> Tensor:
     """Class numbers in as few bytes as they need."""
     return labels.to(torch.uint8 if classes <= 256 else torch.int32)
 
 
-def gathered(answers: Sequence[Tree], owners: Sequence[int]) -> Tree:
+def gather_rows(answers: Sequence[Tree], owners: Sequence[int]) -> Tree:
     """Everybody's rows, one client after the other, with their owner; nothing where nobody gave any."""
     full = [(tree, who) for tree, who in zip(answers, owners, strict=True) if tree and len(tree["rows"])]
     if not full:
@@ -58,7 +58,7 @@ def gathered(answers: Sequence[Tree], owners: Sequence[int]) -> Tree:
     return held | {"owner": torch.from_numpy(np.repeat(np.array([who for _, who in full], np.int64), counts))}
 
 
-def handed_out(memory: Tree) -> Tree:
+def hand_out_rows(memory: Tree) -> Tree:
     """What clients are sent: all but who gave it."""
     return {k: v for k, v in memory.items() if k != "owner"}
 
@@ -68,13 +68,13 @@ def owners(memory: Tree) -> Ids:
     return np.unique(memory["owner"].cpu().numpy()) if "owner" in memory else np.zeros(0, np.int64)
 
 
-def dealt(rng: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray[Any, Any]]:
+def deal_rows(rng: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray[Any, Any]]:
     """What a visit draws, so that its steps can take batches of a buffer of any length (``batch_of``)."""
     key = np.full(steps, rng.integers(2**63), np.int64)
     return {"deal": key, "deal step": np.arange(steps), "deal size": np.full(steps, batch, np.int64)}
 
 
-def roomy(held: Tree) -> Tree:
+def pad_rows(held: Tree) -> Tree:
     """A buffer padded to the next power of two, with its count: steps captured over it outlast the round."""
     if "rows" not in held:
         return held

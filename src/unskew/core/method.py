@@ -26,7 +26,7 @@ from unskew.core.slots import (
 )
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, parse, refuse_absurd, render
-from unskew.import_object import imported
+from unskew.import_object import import_object
 
 USUAL = {"select": "uniform", "schedule": "plain", "aggregate": "fedavg"}
 """What the slots that decide hold where neither an expression nor a part of it says otherwise."""
@@ -56,7 +56,7 @@ class Method:
         for part in parts:
             if not isinstance(part, Part):
                 raise InputError(f"a method is made of parts, such as FedProx(mu=0.1), not of {part!r}")
-            checked_part(type(part), type(part).__qualname__)
+            check_part_class(type(part), type(part).__qualname__)
             refuse_absurd(part)
             slots[part.slot].append(part)
         for name, times in Counter(p.name for p in parts).items():
@@ -154,10 +154,10 @@ def _resolve(call: Call) -> list[Part]:
 
 def own_part(path: str) -> type[Part]:
     """A part of one's own, by ``package.module:Class``."""
-    return checked_part(imported(path, "part"), repr(path))
+    return check_part_class(import_object(path, "part"), repr(path))
 
 
-def checked_part(found: Any, called: str) -> type[Part]:
+def check_part_class(found: Any, called: str) -> type[Part]:
     """A class that can be a part: derived from a slot's, with a name that nothing else goes by."""
     if not (inspect.isclass(found) and issubclass(found, Part)):
         raise InputError(f"{called} is not a part: derive it from a slot class of unskew.parts")

@@ -105,7 +105,7 @@ class Net:
         here.held = buffers | context(self.training, seed, weight)
         return here
 
-    def again(self, weight: Tensor, remember: bool = True) -> Net:
+    def for_rows(self, weight: Tensor, remember: bool = True) -> Net:
         """This net for one more pass in the same step, over other rows: masks of their own, and their weights.
 
         Unless it is to ``remember`` them, these rows leave no trace in the running statistics.
@@ -114,9 +114,9 @@ class Net:
         here = copy.copy(self)
         other = {k: self.held[k] ^ ANOTHER for k in seeds if k in self.held}
         here.held = self.held | other | {k: weight for k in weights if k in self.held}
-        return here if remember else here.aside()
+        return here if remember else here.without_statistics()
 
-    def aside(self) -> Net:
+    def without_statistics(self) -> Net:
         """This net for one more pass over the same rows, which leaves no trace in the running statistics."""
         here = copy.copy(self)
         here.held = self.held | {k: self.held[k].clone() for k in self.buffers if k in self.held}

@@ -108,7 +108,7 @@ def optimizer(local: Local) -> Optimizer:
 
 
 @lru_cache(4096)
-def travelled(local: Local, lr: float, steps: int, pull: float = 0.0, distance: float = 0.0) -> float:
+def sum_of_rates(local: Local, lr: float, steps: int, pull: float = 0.0, distance: float = 0.0) -> float:
     """Where a weight that began at ``distance`` is after ``steps`` steps against a constant gradient of 1.
 
     This is lr ||a_i||_1 of FedNova (Wang et al., NeurIPS 2020, section 4.2) in general: lr x steps for plain

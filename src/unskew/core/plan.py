@@ -17,7 +17,7 @@ import numpy as np
 from unskew.core.budget import in_round, nearest
 from unskew.core.slots import Local
 from unskew.core.types import Ids
-from unskew.seeds import borrowed, generator
+from unskew.seeds import borrow_generator, generator
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _topped_up(
 def _passes(held: int, whose: tuple[int, int, int], numbers: range) -> list[Ids]:
     """These of a client's shuffled passes over all that it holds."""
     seed, t, client = whose
-    return [borrowed(seed, "batches", t, client, number).permutation(held) for number in numbers]
+    return [borrow_generator(seed, "batches", t, client, number).permutation(held) for number in numbers]
 
 
 def subset(labels: Ids, per_class: Ids, *, seed: int, t: int, client: int) -> Ids:

@@ -108,7 +108,7 @@ class ClientView:
         return found[index.to(found.device)] if index is not None and self.net.by_batch else found
 
 
-def answered(
+def answer_here(
     job: Job, holdings: Holdings, query: Query, clients: Iterable[int], model: Tree, moment: Moment
 ) -> Iterator[Tree]:
     """What these clients, who live here, answer, one after the other."""

@@ -21,7 +21,7 @@ import torch
 from unskew.core.air import air_of
 from unskew.core.dispatch import STATISTICS
 from unskew.core.engine import Job, RoundInputs
-from unskew.core.evaluate_clients import now_stale
+from unskew.core.evaluate_clients import mark_stale
 from unskew.core.held import Moment
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
@@ -48,7 +48,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     )
     if t == 0:
         ledger.prepared(method.prepare, roster)
-        server = begun(job, server, ledger)
+        server = begin_parts(job, server, ledger)
     shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
     ledger.exchanges(method.parts, server, roster.clients)
     selections = legs = 0
@@ -88,7 +88,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         update = ledger.sound(update)
         if leg.source == "own" and len(update):
             store = store.put(OWN_MODEL, update.clients, update.params)
-            server[OWN_MODEL] = now_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)
+            server[OWN_MODEL] = mark_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)
         return update
 
     def combine(params: Tree, update: Update) -> Tree:
@@ -128,7 +128,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     return State(t + 1, params, server, store, seed), ledger.line()
 
 
-def begun(job: Job, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:
+def begin_parts(job: Job, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:
     """The server's memory with what clients send before the first round."""
     query = RunQuestions(job, ledger)
     found = {o.name: o.begin(job.net, job.roster, query, job.seed) for o in job.method.objective}

@@ -11,7 +11,7 @@ from unskew.core.held import OWN
 from unskew.core.types import Tree
 
 
-def evaluation(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
+def evaluate_model(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
     """A model on the global test set, by class too; and on clients' own data where asked."""
     sums = job.engine.evaluate(job, model)
     loss = float(sums.loss.sum() / sums.count.sum())

@@ -304,7 +304,7 @@ class Step:
         """The batch's penultimate features, one flat row a sample; passed anew where ``forward`` left them out."""
         found = None if self.out is None else self.out.features
         if found is None:
-            found = self.net.aside().features(self.params, self.batch.x)
+            found = self.net.without_statistics().features(self.params, self.batch.x)
         return found.flatten(1)
 
     def teacher(self) -> Tensor:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from unskew.core.exchanged_rows import Store, restored, stored
+from unskew.core.exchanged_rows import Store, restore_rows, store_rows
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.expression import build
@@ -56,7 +56,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Samples(View):
+class RawSamples(View):
     """The sample as it is (FedData)."""
 
     name: ClassVar[str] = "samples"
@@ -113,10 +113,12 @@ class Features(View):
     def _stored(self, rows: Tensor) -> Tensor:
         if self.store == "full":
             return rows
-        return restored(stored(rows, self.store), torch.arange(len(rows), device=rows.device), rows.dtype)
+        return restore_rows(
+            store_rows(rows, self.store), torch.arange(len(rows), device=rows.device), rows.dtype
+        )
 
 
-VIEWS: dict[str, type[View]] = {view.name: view for view in (Samples, Averages, Features)}
+VIEWS: dict[str, type[View]] = {view.name: view for view in (RawSamples, Averages, Features)}
 
 
 def view(text: str | View) -> View:

@@ -73,7 +73,7 @@ def is_mark(value: Any) -> bool:
     return str(value).strip().lower() in _MARKS
 
 
-def parsed_numbers(values: Series) -> Array:
+def parse_numbers(values: Series) -> Array:
     """A column's numbers as float64; what is none is NaN."""
     import pandas
 
@@ -82,7 +82,7 @@ def parsed_numbers(values: Series) -> Array:
 
 def numbers_of(values: Series, place: Place) -> Array:
     """A column of numbers, missing ones NaN; words and infinities are refused."""
-    found = parsed_numbers(values)
+    found = parse_numbers(values)
     words = np.array(np.isnan(found) & np.asarray(values.notna()))
     if words.any():
         words[words] = [not is_mark(v) for v in values[words].tolist()]

@@ -14,7 +14,7 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.data.cells import Place, no_column
 from unskew.data.dataset import Dataset, Kind, channel_moments, hold_out
-from unskew.data.mapped import Writer, mapped
+from unskew.data.mapped import Writer, is_mapped
 from unskew.data.own import class_codes, plain_array, sample_array
 from unskew.errors import InputError
 
@@ -102,7 +102,7 @@ def _joined(
         raise InputError(
             f"no client of {name} has two samples of a class, so none can be held out; give test data or test=0"
         )
-    stay = on_disk if on_disk is not None else any(mapped(_base(s.raw)) for s, _ in sides)
+    stay = on_disk if on_disk is not None else any(is_mapped(_base(s.raw)) for s, _ in sides)
     folder = Path(stay) if isinstance(stay, (str, os.PathLike)) else None
     whole = _one_file(sides, shape, dtype, found) if stay and not any(mask.any() for mask in held) else None
 
@@ -236,7 +236,7 @@ def _one_file(
     sides: list[tuple[Side, Side | None]], shape: tuple[int, ...], dtype: Any, kind: Kind
 ) -> Array | None:
     """The pool as it lies on disk already: clients that are neighbouring stretches of one file, ready to be used."""
-    places = [mapped(_base(train.raw)) for train, _ in sides]
+    places = [is_mapped(_base(train.raw)) for train, _ in sides]
     end, row = None, int(np.prod(shape)) * np.dtype(dtype).itemsize
     for place, (train, _) in zip(places, sides, strict=True):
         if place is None or np.dtype(place.dtype) != dtype:

@@ -39,7 +39,7 @@ MOST_CATEGORIES = 5000
 
 
 @dataclass(frozen=True)
-class Site:
+class SiteScale:
     """What was fitted to one client's training rows alone: fills, and what its numbers are scaled by."""
 
     fills: Mapping[str, float | str]
@@ -66,7 +66,7 @@ class Columns:
     fit: Fit = "all"
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fills: Mapping[str, float | str] = field(default_factory=dict)
-    sites: Mapping[str, Site] = field(default_factory=dict)
+    sites: Mapping[str, SiteScale] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
     dropped: int = 0
     sep: str | None = None
@@ -261,17 +261,17 @@ class Columns:
         for name in ("numbers", "words", "clients"):
             found[name] = tuple(found[name])
         found["categories"] = {k: tuple(v) for k, v in found["categories"].items()}
-        found["sites"] = {k: Site(**v) for k, v in found["sites"].items()}
+        found["sites"] = {k: SiteScale(**v) for k, v in found["sites"].items()}
         return cls(**found)
 
 
-def fitted(columns: Columns, frame: DataFrame, train: Array, fit: Fit, place: Place) -> Columns:
+def fit_columns(columns: Columns, frame: DataFrame, train: Array, fit: Fit, place: Place) -> Columns:
     """What has to be fitted, to the training rows and no others."""
     read = {c: numbers_of(frame[c], place)[train] for c in columns.numbers}
     said = {c: words_of(frame[c])[train] for c in columns.words}
     categories = {c: _categories(c, values, place) for c, values in said.items()}
     fills = _fills(columns, read, said)
-    sites: dict[str, Site] = {}
+    sites: dict[str, SiteScale] = {}
     if fit == "client":
         if not columns.clients:
             raise InputError(
@@ -291,7 +291,7 @@ def _site(
     everybody: Mapping[str, float | str],
     read: Mapping[str, Array],
     columns: Columns,
-) -> Site:
+) -> SiteScale:
     """One client's fills and scale; words that it does not know at all are filled as everybody's, since the
     categories are common anyway, and numbers by its mean, which scales to 0."""
     fills = dict(own)
@@ -305,7 +305,7 @@ def _site(
         apart = float(filled.std()) if len(filled) else 0.0
         mean.append(float(filled.mean()) if len(filled) else 0.0)
         std.append(apart if apart > 1e-8 else 1.0)
-    return Site(fills, mean, std)
+    return SiteScale(fills, mean, std)
 
 
 def _fills(columns: Columns, read: Mapping[str, Array], said: Mapping[str, Array]) -> dict[str, float | str]:

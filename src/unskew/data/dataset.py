@@ -51,9 +51,9 @@ class Dataset:
         if len(set(self.labels)) < len(self.labels):
             twice = Counter(self.labels).most_common(1)[0][0]
             raise InputError(f"{self.name} has two classes called {twice!r}; give every class its own name")
-        object.__setattr__(self, "y", checked_labels(self.y, len(self.labels), f"the labels of {self.name}"))
+        object.__setattr__(self, "y", check_labels(self.y, len(self.labels), f"the labels of {self.name}"))
         object.__setattr__(
-            self, "y_test", checked_labels(self.y_test, len(self.labels), f"the test labels of {self.name}")
+            self, "y_test", check_labels(self.y_test, len(self.labels), f"the test labels of {self.name}")
         )
         for what, x, y in (("training", self.x, self.y), ("test", self.x_test, self.y_test)):
             if len(x) != len(y):
@@ -106,7 +106,7 @@ class Dataset:
         return f"Dataset({self.name!r}, {sizes}, {'x'.join(map(str, self.shape))}, {self.classes} classes)"
 
 
-def checked_labels(y: Sequence[int] | Array, classes: int | None, where: str) -> Array:
+def check_labels(y: Sequence[int] | Array, classes: int | None, where: str) -> Array:
     """Labels as int64 in 0..classes-1, or one sentence about the first that is not."""
     labels = np.asarray(y)
     if labels.ndim != 1:

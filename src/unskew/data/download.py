@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from unskew.data.files import written_whole
+from unskew.data.files import write_whole
 from unskew.data.progress import progress
 from unskew.version import __version__
 
@@ -54,7 +54,7 @@ def fetch(remote: Remote, folder: Path) -> Path:
     for address in remote.addresses:
         try:
             log.info("downloading %s from %s", remote.file, urlsplit(address).hostname)
-            with written_whole(target) as partial:
+            with write_whole(target) as partial:
                 _download(remote, address, partial)
             return target
         except (OSError, http.client.HTTPException, DownloadError) as error:

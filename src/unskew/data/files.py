@@ -156,7 +156,7 @@ def check(data: bytes, checksum: str | None, where: Path | str) -> None:
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
+def write_whole(path: Path) -> Iterator[Path]:
     """A temporary name beside ``path`` to write to; it takes the name of ``path`` only if nothing fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")

@@ -28,7 +28,7 @@ class Mapped:
         return np.memmap(self.file, np.dtype(self.dtype), "r", self.offset, self.shape)
 
 
-def mapped(array: Any) -> Mapped | None:
+def is_mapped(array: Any) -> Mapped | None:
     """Where an array lies on disk; None for one in memory, or one that is no single stretch of its file."""
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous or not array.size:
         return None

@@ -64,7 +64,7 @@ def from_arrays(
     if x_test is not None:
         train_x, train_y, test_x, test_y = features, coded["y"], features_test, coded["y_test"]
     else:
-        held = held_out(coded["y"], test, seed, name)
+        held = split_held_out(coded["y"], test, seed, name)
         train_x, train_y = features[~held], coded["y"][~held]
         test_x, test_y = features[held], coded["y"][held]
         aside = {key: values[~held] for key, values in aside.items()}
@@ -72,7 +72,7 @@ def from_arrays(
     return Dataset(name, train_x, train_y, test_x, test_y, names, found, aside, mean, std, source)
 
 
-def held_out(y: Array, test: float, seed: int, name: str) -> Array:
+def split_held_out(y: Array, test: float, seed: int, name: str) -> Array:
     """Which samples are held out to test on, as a mask; a share that can take none is refused."""
     held = hold_out(y, test, seed)
     if test > 0 and not held.any():

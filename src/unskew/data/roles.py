@@ -15,7 +15,7 @@ from unskew.data.cells import (
     is_numeric,
     missing_words,
     no_column,
-    parsed_numbers,
+    parse_numbers,
     words_of,
 )
 from unskew.data.columns import Columns
@@ -37,7 +37,7 @@ _CAMEL = re.compile(r"[a-z](Id|ID|UUID)$")
 _DATE = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T\s].*)?$|\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T\s].*)?$")
 
 
-def chosen(
+def choose_roles(
     frame: DataFrame,
     label: str,
     clients: tuple[str, ...],
@@ -116,7 +116,7 @@ def _kind(
     if any(isinstance(v, (list, tuple, dict, set, np.ndarray, bytes)) for v in there[:100]):
         return "words", "lists, not numbers or words"
     if is_numeric(values, impute, place):
-        parsed = parsed_numbers(there)
+        parsed = parse_numbers(there)
         whole = parsed[np.isfinite(parsed)]
         if asked or not len(whole) or (whole != np.floor(whole)).any():
             return "numbers", ""

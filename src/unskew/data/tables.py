@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import Impute, Place, missing_words, no_column, parsed_numbers, words_of
-from unskew.data.columns import Columns, Fit, fitted
+from unskew.data.cells import Impute, Place, missing_words, no_column, parse_numbers, words_of
+from unskew.data.columns import Columns, Fit, fit_columns
 from unskew.data.dataset import Dataset, too_large_label
-from unskew.data.own import class_codes, from_arrays, held_out
-from unskew.data.roles import chosen
+from unskew.data.own import class_codes, from_arrays, split_held_out
+from unskew.data.roles import choose_roles
 from unskew.errors import InputError
 from unskew.expression import Call, build
 
@@ -82,7 +82,7 @@ class Table:
                 )
             if (gap := np.asarray(frame[column].isna())).any():
                 raise InputError(f"column {column!r} of {place.where} is empty in {place.first(gap)}")
-        columns = chosen(
+        columns = choose_roles(
             frame, label, clients, _several(self.features), _several(self.drop), self.impute, place
         )
         y, y_test = _labels(frame[label], place), None
@@ -103,8 +103,8 @@ class Table:
         train = whole.copy()
         test = 0.0 if isinstance(self.test, str) else self.test
         if held is None:
-            train[whole] = ~held_out(class_codes({"y": y[whole]}, None)[1]["y"], test, self.seed, name)
-        columns = fitted(columns, frame, train, self.fit, place)
+            train[whole] = ~split_held_out(class_codes({"y": y[whole]}, None)[1]["y"], test, self.seed, name)
+        columns = fit_columns(columns, frame, train, self.fit, place)
         columns = replace(
             columns,
             missing={c: n for c, n in gaps.items() if n},
@@ -329,7 +329,7 @@ def _several(given: str | tuple[str, ...]) -> tuple[str, ...]:
 def _gaps(values: Series, columns: Columns) -> Array:
     """Which rows lack a value of this column."""
     if values.name in columns.numbers:
-        return np.isnan(parsed_numbers(values))
+        return np.isnan(parse_numbers(values))
     return missing_words(words_of(values))
 
 

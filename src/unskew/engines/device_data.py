@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult, Pool, Task, train
+from unskew.core.client import ClientJob, ClientResult, LocalTraining, Pool, train
 from unskew.core.held import Made
 from unskew.core.net import Net
 from unskew.core.types import Tree
 from unskew.data.dataset import Dataset
-from unskew.data.mapped import mapped
+from unskew.data.mapped import is_mapped
 from unskew.engines.recorded import Recording, play_recorded
 from unskew.engines.stacked import train_stacked
 
@@ -50,14 +50,16 @@ class DeviceData:
 
         def samples(x: Array) -> Tensor:
             there = tensor_of(x).to(self.device)
-            on_disk = self.device.type == "cpu" and mapped(x) is not None  # laying it out would read it all
+            on_disk = (
+                self.device.type == "cpu" and is_mapped(x) is not None
+            )  # laying it out would read it all
             return there if on_disk else self._laid_out(there)
 
         self.recordings: dict[Any, Recording] = {}
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
         self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
 
-    def train(self, task: Task, client_jobs: Sequence[ClientJob]) -> list[ClientResult]:
+    def train(self, task: LocalTraining, client_jobs: Sequence[ClientJob]) -> list[ClientResult]:
         if self.stacked:
             play = partial(play_recorded, known=self.recordings) if self.record else None
             pool, there = self.with_made(client_jobs)

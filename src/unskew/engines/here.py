@@ -10,7 +10,7 @@ from unskew.arrays import Array
 from unskew.core.engine import Job, Sums
 from unskew.core.held import OWN, Held, Made, Moment
 from unskew.core.holdings import Holdings
-from unskew.core.query import answered
+from unskew.core.query import answer_here
 from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing
@@ -43,7 +43,7 @@ class Here:
         raise TypeError(f"{type(self).__name__} does not say how samples are judged: define judged()")
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
-        return answered(job, self.holdings, query, clients.tolist(), model, moment)
+        return answer_here(job, self.holdings, query, clients.tolist(), model, moment)
 
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
         data = self.dataset
@@ -67,7 +67,7 @@ class Here:
         found = []
         with working("clients judged", len(groups)) as advance:
             for some in groups:
-                found.append(self.judged(job, model, *joined(some)))
+                found.append(self.judged(job, model, *join_held(some)))
                 advance(1)
         guess, loss = (np.concatenate([np.zeros(0), *each]) for each in zip(*found, strict=True))
         owner = np.repeat(np.arange(len(held)), [len(h) for h in held])
@@ -78,7 +78,7 @@ class Here:
         return self.holdings.transfer(part, sharing, roster, seed)
 
 
-def joined(held: Sequence[Held]) -> tuple[Array, Made | None]:
+def join_held(held: Sequence[Held]) -> tuple[Array, Made | None]:
     """Several clients' samples as places of the pool, and behind its end of what they made themselves."""
     places, made, pool = [], [], len(held[0].dataset) if held else 0
     behind = pool

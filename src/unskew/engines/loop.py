@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from unskew.arrays import Array
-from unskew.core.client import Task
-from unskew.core.dispatch import client_job, gathered
+from unskew.core.client import LocalTraining
+from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
@@ -23,22 +23,22 @@ class Loop(Here):
 
     def __init__(self, device: torch.device | None = None) -> None:
         self.device = device or torch.device("cpu")
-        self._site: DeviceData | None = None
+        self._data: DeviceData | None = None
 
     def choice(self, job: Job) -> str:
         how = "one thread" if self.device.type == "cpu" else f"on {self.device}, no graphs"
         return f"one client after the other, {how}"
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
-        task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        task = LocalTraining(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
         returns = []
         with working("clients", len(rows)) as advance:
             for row in rows:
                 returns += self.device_data(job).train(
-                    task, [client_job(job, leg, int(row), round_inputs, self.holdings)]
+                    task, [make_client_job(job, leg, int(row), round_inputs, self.holdings)]
                 )
                 advance(1)
-        return gathered(job, leg, rows, returns)
+        return gather_results(job, leg, rows, returns)
 
     def judged(
         self, job: Job, model: Tree, places: Array | None, made: Made | None = None
@@ -46,15 +46,15 @@ class Loop(Here):
         return self.device_data(job).judge(job.judging_net, model, places, made=made)
 
     def device_data(self, job: Job) -> DeviceData:
-        if self._site is None or self._site.dataset is not self.dataset:
-            self._site = DeviceData(self.dataset, job.dtype, self.device)
-        return self._site
+        if self._data is None or self._data.dataset is not self.dataset:
+            self._data = DeviceData(self.dataset, job.dtype, self.device)
+        return self._data
 
     def again(self) -> Loop:
         twin = Loop(self.device)
         twin.hold(Holdings(self.holdings.federation))
-        twin._site = self._site  # over the same samples
+        twin._data = self._data  # over the same samples
         return twin
 
     def close(self) -> None:
-        self._site = None
+        self._data = None

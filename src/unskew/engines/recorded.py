@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.nn.functional import pad
 
-from unskew.core.client import Pool, Task
-from unskew.engines.stacked import Block, Stepper, tensors, with_tensors
+from unskew.core.client import LocalTraining, Pool
+from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 aten = torch.ops.aten
 
@@ -38,7 +38,7 @@ SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
 """Operations that may show their first argument's memory and have no schema that says so."""
 
 
-def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recording]) -> None:
+def play_recorded(task: LocalTraining, pool: Pool, block: ClientStack, known: dict[Any, Recording]) -> None:
     """Train a block by recorded steps; ``known`` keeps them for the next block."""
     block = _widened(block)
     stepper = Stepper(task, pool, block)
@@ -63,7 +63,7 @@ def play_recorded(task: Task, pool: Pool, block: Block, known: dict[Any, Recordi
             known[key](*values)
 
 
-def _widened(block: Block) -> Block:
+def _widened(block: ClientStack) -> ClientStack:
     """The block with room for 1, 2, 4, 8 ... samples in a batch, or a whole batch: a recording takes 0.1 seconds,
     and clients of few samples come in all sizes."""
     width = block.index.shape[2]
@@ -120,10 +120,10 @@ def _record(
         aside = [
             v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)
         ]
-        return rewritten(make_fx(step)(*values[:2], values[2].clone(), *aside))
+        return rewrite_graph(make_fx(step)(*values[:2], values[2].clone(), *aside))
 
 
-def rewritten(traced: torch.fx.GraphModule) -> Recording:
+def rewrite_graph(traced: torch.fx.GraphModule) -> Recording:
     """What was recorded, doing the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)

@@ -19,13 +19,13 @@ from torch.func import vmap
 from unskew.core.client import (
     ClientJob,
     ClientResult,
+    LocalTraining,
     Pool,
-    Scene,
-    Task,
-    brought_back,
-    corrected,
-    drawn,
+    StepContext,
+    correct_gradients,
+    draw_numbers,
     loss,
+    make_result,
     mask_seeds,
 )
 from unskew.core.net import Net
@@ -35,7 +35,7 @@ from unskew.core.types import Tree
 
 
 @dataclass
-class Block:
+class ClientStack:
     """Some clients' jobs as tensors, longest first; every step has an entry for every client."""
 
     client_jobs: list[ClientJob]  # longest first
@@ -64,7 +64,9 @@ class Block:
         return len(self.active)
 
 
-def blocked(task: Task, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device) -> Block:
+def split_into_blocks(
+    task: LocalTraining, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device
+) -> ClientStack:
     """Stack these jobs."""
     places = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
     ordered = [client_jobs[i] for i in places]
@@ -98,7 +100,7 @@ def blocked(task: Task, client_jobs: Sequence[ClientJob], dtype: torch.dtype, de
         for i, e in enumerate(ordered):
             rows[: e.plan.steps, i] = mask_seeds(task.seed, e).numpy()
         seeds = there(rows)
-    return Block(
+    return ClientStack(
         client_jobs=ordered,
         places=places,
         index=there(index),
@@ -118,7 +120,7 @@ def blocked(task: Task, client_jobs: Sequence[ClientJob], dtype: torch.dtype, de
     )
 
 
-def tensors(block: Block) -> dict[str, Tensor]:
+def tensors(block: ClientStack) -> dict[str, Tensor]:
     """Every tensor of a block by name."""
     found = {"index": block.index, "weight": block.weight, "rate": block.rate, "census": block.census}
     if block.seeds is not None:
@@ -130,7 +132,7 @@ def tensors(block: Block) -> dict[str, Tensor]:
     return found
 
 
-def with_tensors(block: Block, found: Mapping[str, Tensor]) -> Block:
+def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack:
     """The block over other tensors, named as by ``tensors``."""
 
     def under(kind: str) -> Tree:
@@ -151,7 +153,7 @@ class Stepper:
     loss is vmapped, and one ordinary backward pass serves all.
     """
 
-    def __init__(self, task: Task, pool: Pool, block: Block, compile: bool = False):
+    def __init__(self, task: LocalTraining, pool: Pool, block: ClientStack, compile: bool = False):
         self.task, self.pool, self.block = task, pool, block
         self.rule = optimizer(task.local)
         self.state = self.rule.init(block.params)
@@ -237,13 +239,13 @@ class Stepper:
 
         def one(grads: Tree, params: Tree, *given: Any) -> Tree:
             net, batch, scene = _surroundings(task, shared, True, *given)
-            return corrected(task, net, grads, params, batch, scene)
+            return correct_gradients(task, net, grads, params, batch, scene)
 
         return one
 
 
 def _surroundings(
-    task: Task,
+    task: LocalTraining,
     shared: Mapping[str, Tree],
     padded: bool,
     buffers: Tree,
@@ -255,33 +257,33 @@ def _surroundings(
     mine: dict[str, Tree],
     draws: dict[str, Tree],
     seed: Tensor | None,
-) -> tuple[Net, Batch, Scene]:
+) -> tuple[Net, Batch, StepContext]:
     """One client's step but for its weights, of the tensors that ``vmap`` hands over."""
     net = task.net.bound(buffers, seed, weight if padded else None)
-    return net, Batch(x, y, weight), Scene(anchor, census, shared, mine, draws)
+    return net, Batch(x, y, weight), StepContext(anchor, census, shared, mine, draws)
 
 
 def train_stacked(
-    task: Task,
+    task: LocalTraining,
     pool: Pool,
     client_jobs: Sequence[ClientJob],
     device: torch.device,
-    play: Callable[[Task, Pool, Block], None] | None = None,
+    play: Callable[[LocalTraining, Pool, ClientStack], None] | None = None,
 ) -> list[ClientResult]:
     """Train these clients together, step by step, those still active as a prefix."""
     if not client_jobs:
         return []
-    block = blocked(task, client_jobs, pool.mean.dtype, device)
+    block = split_into_blocks(task, client_jobs, pool.mean.dtype, device)
     if play is not None:
         play(task, pool, block)
-        return returned(task, pool, block)
+        return unstack_results(task, pool, block)
     stepper = Stepper(task, pool, block)
     for s in range(block.steps):
         stepper.step(s, block.active[s], block.padded[s])
-    return returned(task, pool, block)
+    return unstack_results(task, pool, block)
 
 
-def returned(task: Task, pool: Pool, block: Block) -> list[ClientResult]:
+def unstack_results(task: LocalTraining, pool: Pool, block: ClientStack) -> list[ClientResult]:
     """The block's clients, in the order they were asked for: each a row of one copy, for a row's copy is a kernel."""
     back: list[ClientResult | None] = [None] * len(block.client_jobs)
     losses = block.losses.tolist()
@@ -292,11 +294,11 @@ def returned(task: Task, pool: Pool, block: Block) -> list[ClientResult]:
     rows = {k: v.clone().unbind() for k, v in ends.items()}
     for i, (place, client_job) in enumerate(zip(block.places, block.client_jobs, strict=True)):
         end, gone = ({k: v[i] for k, v in tree.items()} for tree in (rows, moved))
-        back[place] = brought_back(task, pool, client_job, end, gone, losses[i])
+        back[place] = make_result(task, pool, client_job, end, gone, losses[i])
     return [r for r in back if r is not None]
 
 
-def _start(task: Task, block: Block) -> Tree:
+def _start(task: LocalTraining, block: ClientStack) -> Tree:
     """Where the block's clients began: one model for all, or a row each."""
     starts = [e.start for e in block.client_jobs]
     if all(s is starts[0] for s in starts):
@@ -318,10 +320,14 @@ def _stacked(trees: Sequence[Tree], device: torch.device) -> Tree:
 
 
 def _drawn(
-    task: Task, client_jobs: Sequence[ClientJob], steps: int, dtype: torch.dtype, device: torch.device
+    task: LocalTraining,
+    client_jobs: Sequence[ClientJob],
+    steps: int,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> dict[str, Tree]:
     """Every part's random numbers, padded to the longest client and the largest batch."""
-    per_client = [drawn(task, e, dtype) for e in client_jobs]
+    per_client = [draw_numbers(task, e, dtype) for e in client_jobs]
     found: dict[str, Tree] = {}
     for part in task.objectives:
         found[part.name] = {}

@@ -13,7 +13,7 @@ from torch import nn
 
 from unskew import expression
 from unskew.errors import InputError
-from unskew.import_object import imported
+from unskew.import_object import import_object
 from unskew.models.adapt import adapt
 from unskew.models.architecture import Architecture
 from unskew.models.layers import number_dropouts
@@ -87,7 +87,7 @@ def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Mod
         return type(model).__name__, copy.deepcopy(model).to("cpu")
     if isinstance(model, str):
         call = expression.parse_one(model, "model")
-        return call.name, _called(imported(call.name, "model"), call, shape, classes)
+        return call.name, _called(import_object(call.name, "model"), call, shape, classes)
     if not callable(model):
         raise InputError(
             "a model is a name, package.module:Class, an nn.Module or a function that makes one, "

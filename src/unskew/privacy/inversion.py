@@ -27,7 +27,7 @@ from unskew.data.federation import Federation
 from unskew.engines import RoundInputs
 from unskew.errors import InputError
 from unskew.expression import AtMost
-from unskew.privacy.quality import judged, matched
+from unskew.privacy.quality import judge_likeness, match_samples
 from unskew.privacy.subject import Subject
 from unskew.runs.choose_engine import choose
 from unskew.seeds import generator
@@ -96,7 +96,7 @@ def invert(
     record = {
         "rule": how.rule,
         "steps": how.steps,
-        "one_step_one_sample": judged(found, originals)
+        "one_step_one_sample": judge_likeness(found, originals)
         | {
             "clients": len(singles),
             "labels_found": float(np.mean([s["labels_found"] for s in singles])),
@@ -114,7 +114,7 @@ def invert(
             "labels_by_chance": whole["labels_by_chance"],
             "blind": whole["blind"],
         },
-        "blind": judged(_mean(subject).expand_as(originals), originals),
+        "blind": judge_likeness(_mean(subject).expand_as(originals), originals),
         "wall_s": round(time.perf_counter() - began, 2),
     }
     return Inverted(record, torch.cat([originals, whole["originals"]]), torch.cat([found, whole["found"]]))
@@ -124,7 +124,7 @@ def _attack(
     subject: Subject, client: int, how: Inversion, seed: int, advance: Callable[[int], None], *, alone: bool
 ) -> dict[str, Any]:
     """One client's update and what comes out of it."""
-    base, gradient, held = observed(subject, client, alone)
+    base, gradient, held = observe_update(subject, client, alone)
     labels = torch.from_numpy(subject.dataset.y[held]).to(subject.device)
     guessed = read_labels(subject, base, gradient, len(held))
     rng = generator(seed, "inversion", "start", client, int(alone))
@@ -133,19 +133,19 @@ def _attack(
     found = subject.unit(x).float().cpu()
     held_by_it = subject.unit(subject.groups(held)).float().cpu()
     # which is meant is not known: each is held against the original that it is most like, and so are guesses
-    originals = held_by_it[torch.from_numpy(matched(held_by_it, found))]
+    originals = held_by_it[torch.from_numpy(match_samples(held_by_it, found))]
     evenly = torch.arange(len(held), device=subject.device) % subject.dataset.classes
     return {
         "originals": originals,
         "found": found,
         "labels_found": _overlap(guessed, labels),
         "labels_by_chance": _overlap(evenly, labels),
-        "quality": judged(found, originals),
+        "quality": judge_likeness(found, originals),
         "blind": _guessed(subject, held_by_it, len(found), rng),
     }
 
 
-def observed(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Ids]:
+def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Ids]:
     """(the model a client started from, the mean gradient that its update tells, the samples it trained on).
 
     ``alone``: one step of the client's method on one of its samples only.
@@ -347,7 +347,7 @@ def _guessed(subject: Subject, originals: Tensor, count: int, rng: np.random.Gen
         "noise": subject.unit(noise.clamp(low, high)).float(),
     }
     told = [
-        judged(guess, originals[torch.from_numpy(matched(originals, guess))]) | {"guess": name}
+        judge_likeness(guess, originals[torch.from_numpy(match_samples(originals, guess))]) | {"guess": name}
         for name, guess in guesses.items()
     ]
     return max(told, key=lambda one: float(one["psnr"]))

@@ -24,7 +24,7 @@ from unskew.core.views import View
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
 from unskew.expression import refuse_absurd
-from unskew.import_object import drawn_by
+from unskew.import_object import drawing_of
 from unskew.privacy.context import Context, identify
 from unskew.privacy.exposure import exchanges, exposure
 from unskew.privacy.inversion import Inversion, invert
@@ -36,7 +36,7 @@ from unskew.runs.client_names import with_numbers
 from unskew.runs.correlation import correlation
 from unskew.runs.folder import reason
 from unskew.runs.rounds import single_threaded
-from unskew.sealed import sealed, unsealed
+from unskew.sealed import seal, unseal
 from unskew.version import __version__
 
 FORMAT = 2
@@ -82,12 +82,12 @@ class Attacked:
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **{k: _bytes(v) for k, v in self.pictures.items()})  # type: ignore[arg-type]
         write_atomically(self.folder / "pictures.npz", buffer.getvalue())
-        write_atomically(self.folder / "attack.json", sealed(self.record, indent=1))
+        write_atomically(self.folder / "attack.json", seal(self.record, indent=1))
 
     def draw(self) -> None:
         """Draw what was saved, where it can be drawn."""
         if drawable() and self.folder.is_dir():
-            self.page = drawn_by("unskew.report.attack.page:draw")(self.folder)
+            self.page = drawing_of("unskew.report.attack.page:draw")(self.folder)
 
 
 @accepts_old_names(data="dataset", views="view")
@@ -201,9 +201,9 @@ def read(run: Path) -> dict[str, Any] | None:
         content = place.read_bytes()
     except OSError as problem:
         raise InputError(f"cannot read {place} ({reason(problem)}); make it readable") from None
-    record = unsealed(content, required=False)
+    record = unseal(content, required=False)
     if record is not None and record.get("format") == FORMAT:
-        record = unsealed(content, required=True)
+        record = unseal(content, required=True)
     if record is None:
         raise InputError(
             f"{place} is damaged: it is not JSON that fits its checksum; remove it and attack the run again"

@@ -22,21 +22,21 @@ from unskew.core.held import Moment
 from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.roster import Roster
-from unskew.core.round import begun
+from unskew.core.round import begin_parts
 from unskew.core.state import write_atomically
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines import RoundInputs
 from unskew.errors import InputError
-from unskew.import_object import drawn_by
+from unskew.import_object import drawing_of
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
 from unskew.privacy.subject import Subject, subject
 from unskew.renamed import accepts_old_names
 from unskew.runs.choose_engine import choose
 from unskew.runs.rounds import single_threaded
-from unskew.sealed import sealed
+from unskew.sealed import seal
 from unskew.seeds import generator
 
 FOLDER = "overfitting"
@@ -45,14 +45,14 @@ PICTURED = 500
 
 
 @dataclass(frozen=True)
-class Group:
+class ClientGroup:
     """Clients of one size: ``size`` samples of their own, and ``shared`` ones that all of them hold."""
 
     size: int
     shared: int = 0
 
     @classmethod
-    def read(cls, text: str) -> Group:
+    def read(cls, text: str) -> ClientGroup:
         """``100`` or ``100+1000``."""
         own, _, shared = text.partition("+")
         if not own.strip().isdigit() or (shared and not shared.strip().isdigit()) or int(own) < 1:
@@ -91,7 +91,7 @@ def overfitting(
     Local settings and the method are the run's own; every client gets as many samples of every class. ``test`` of the
     test samples judge. The result is written to the run's folder, with the pictures where they can be drawn.
     """
-    wanted = [Group.read(text) for text in groups]
+    wanted = [ClientGroup.read(text) for text in groups]
     began = time.perf_counter()
     with single_threaded():
         found = subject(path, dataset=dataset, model=model, data_folder=data_folder, device=device)
@@ -125,9 +125,9 @@ def overfitting(
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **kept)
     write_atomically(folder / "features.npz", buffer.getvalue())
-    write_atomically(folder / "overfitting.json", sealed(record, indent=1))
+    write_atomically(folder / "overfitting.json", seal(record, indent=1))
     if drawable():
-        drawn_by("unskew.report.attack.overfitting_pictures:draw")(folder)
+        drawing_of("unskew.report.attack.overfitting_pictures:draw")(folder)
     return record
 
 
@@ -153,7 +153,7 @@ def even(dataset: Dataset, seed: int) -> Ids:
     return np.asarray(shuffled[np.argsort(rank[shuffled], kind="stable")], np.int64)
 
 
-def dealt(dataset: Dataset, group: Group, seed: int) -> Federation:
+def deal_to_groups(dataset: Dataset, group: ClientGroup, seed: int) -> Federation:
     """The clients of a group: stretches of the even order, and behind them what all of them share."""
     order, clients = even(dataset, seed), group.clients(len(dataset))
     end = min(clients * group.size, len(order) - group.shared)
@@ -199,14 +199,14 @@ def _played(
     found: Subject,
     start: Tree,
     round_: int,
-    group: Group,
+    group: ClientGroup,
     tests: Ids,
     seed: int,
     kept: dict[str, Any],
     advance: Callable[[int], None],
 ) -> dict[str, Any]:
     """One round of a group's clients, and the scores of their models."""
-    federation = dealt(found.dataset, group, seed)
+    federation = deal_to_groups(found.dataset, group, seed)
     update = _trained(found, start, round_, federation)
     advance(len(federation.indices))
     local: list[tuple[Scored, Scored]] = []
@@ -246,7 +246,7 @@ def _played(
 
 def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -> Update:
     engine = choose(found.spec, torch.device(found.device), 0.0)
-    memory = begun(found.setup.job, found.setup.state.server, Ledger(0))
+    memory = begin_parts(found.setup.job, found.setup.state.server, Ledger(0))
     plain = replace(found.setup.job.method, prepare=())  # a group holds what it was dealt
     job = replace(found.setup.job, method=plain, roster=Roster.of(federation), engine=engine)
     engine.hold(Holdings(federation))

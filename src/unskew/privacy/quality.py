@@ -55,14 +55,14 @@ def _window(channels: int, sides: tuple[int, int], like: Tensor) -> Tensor:
     return torch.outer(bell(sides[0]), bell(sides[1])).expand(channels, 1, *sides)
 
 
-def judged(found: Tensor, original: Tensor) -> dict[str, float]:
+def judge_likeness(found: Tensor, original: Tensor) -> dict[str, float]:
     """The three numbers, each the mean over samples; PSNR is the mean of the samples' own. Only pictures have SSIM."""
     error = mse(found, original)
     told = {"mse": float(error.mean()), "psnr": float(psnr(error).mean())}
     return told | ({"ssim": float(ssim(found, original).mean())} if found.dim() == 4 else {})
 
 
-def matched(found: Tensor, original: Tensor) -> Ids:
+def match_samples(found: Tensor, original: Tensor) -> Ids:
     """For each ``original`` the row of ``found`` that is meant, one each, so that the whole error is least."""
     from scipy.optimize import linear_sum_assignment
 

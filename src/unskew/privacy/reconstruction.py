@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from unskew.core.types import Ids, Tree
-from unskew.core.views import Samples, View
+from unskew.core.views import RawSamples, View
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.privacy.attackers import decoder, made
-from unskew.privacy.quality import judged, mse
+from unskew.privacy.quality import judge_likeness, mse
 from unskew.privacy.subject import Subject
 from unskew.seeds import generator
 
@@ -100,7 +100,7 @@ def reconstruct(
         like = subject.seen(model, view, probe)[1].float()
     shape = subject.dataset.shape
     attacker = made(lambda: decoder(like.cpu(), shape), seed, "decoder", str(view)).to(subject.device)
-    exact = isinstance(view, Samples)
+    exact = isinstance(view, RawSamples)
     curve: list[dict[str, float]] = []
     rule: torch.optim.Optimizer = (
         torch.optim.Adam(attacker.parameters(), how.lr)
@@ -121,7 +121,7 @@ def reconstruct(
             for start in range(0, len(chosen), 250):
                 pieces.append(decoded(seen_at_test[start : start + 250], test=True))
         originals, found = (torch.cat([p[k] for p in pieces]) for k in (0, 1))
-        return judged(found, originals), originals[:SHOWN].cpu(), found[:SHOWN].cpu()
+        return judge_likeness(found, originals), originals[:SHOWN].cpu(), found[:SHOWN].cpu()
 
     for epoch in range(0 if exact else how.epochs):
         order = generator(seed, "reconstruction", "order", epoch).permutation(mine)
@@ -157,4 +157,4 @@ def _blind(subject: Subject, mine: Ids, chosen: Ids) -> dict[str, float]:
     """The mean of the attacker's samples, held against every test sample."""
     some = subject.unit(subject.groups(mine[:2000])).float()
     originals = subject.unit(subject.groups(chosen, test=True)).float()
-    return judged(some.mean(0, keepdim=True).expand_as(originals), originals)
+    return judge_likeness(some.mean(0, keepdim=True).expand_as(originals), originals)

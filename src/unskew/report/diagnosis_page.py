@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unskew.report.charts import partition_picture
 from unskew.report.diagnosis import SOURCES, Diagnosis
-from unskew.report.page import Block, Figure, Heading, Paragraph, Table, save_page
+from unskew.report.page import Block, Figure, Heading, Paragraph, TableBlock, save_page
 from unskew.report.theme import themed
 
 
@@ -36,7 +36,7 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
     report: list[Block] = [
         Figure(themed(picture)),
         Heading("What the numbers mean"),
-        Table(
+        TableBlock(
             ["measure", "value", "range", "by chance", "meaning"], found, frozenset({"value", "by chance"})
         ),
         Paragraph(
@@ -46,13 +46,15 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         ),
         Heading("What to try, and what it would disclose"),
         Paragraph(f"For {diagnosis.situation.planned.said()}, as the parts' own checks see it.", quiet=True),
-        Table(["part", "fit", "why, and the evidence", "needs", "discloses beyond model updates"], advised),
+        TableBlock(
+            ["part", "fit", "why, and the evidence", "needs", "discloses beyond model updates"], advised
+        ),
     ]
     if not all(a.available for a in diagnosis.advice):
         report.append(Paragraph("* not in this version of unskew yet", quiet=True))
     report.append(Heading("How this was made"))
     made = [[key, str(value)] for key, value in diagnosis.record.items() if value is not None]
-    report.append(Table(["partition", ""], made) if made else Paragraph("From label counts."))
+    report.append(TableBlock(["partition", ""], made) if made else Paragraph("From label counts."))
     report.append(Heading("Sources"))
     report.extend(Paragraph(f"{name}: {source}", quiet=True) for name, source in SOURCES.items())
     return report

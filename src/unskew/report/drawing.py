@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unskew.data.files import written_whole
+from unskew.data.files import write_whole
 from unskew.errors import InputError
 from unskew.report.page import Figure, output, save_page
 from unskew.report.theme import themed
@@ -44,7 +44,7 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, title: str) -> Path:
             drawn = vl_convert.vegalite_to_svg(specification).encode()
         case _:
             drawn = vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(specification)))
-    with written_whole(place) as draft:
+    with write_whole(place) as draft:
         draft.write_bytes(drawn)
     return place
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unskew.data.files import written_whole
+from unskew.data.files import write_whole
 from unskew.errors import InputError
 from unskew.report.browser import script
 from unskew.report.style import STYLE
@@ -35,7 +35,7 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """Rows of text; the columns named in ``numbers`` are set to the right.
 
     On a phone a table of more than three columns becomes a list: every cell says which column it is of.
@@ -119,7 +119,7 @@ def save_page(
     """Write the page, whole or not at all."""
     place = output(path, "the report")
     text = page(title, blocks, subtitle, style)
-    with written_whole(place) as draft:
+    with write_whole(place) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from unskew.core.decay import decay
-from unskew.runs.choose_engine import device_of
-from unskew.errors import InputError
-from unskew.runs.folder import UNSEALED
 from unskew.core.method import Method
-from unskew.sealed import sealed, unsealed
-from unskew.runs.spec import FREE, MOVED, Spec
 from unskew.core.state import write_atomically
+from unskew.errors import InputError
+from unskew.runs.choose_engine import device_of
+from unskew.runs.folder import UNSEALED
+from unskew.runs.spec import FREE, MOVED, Spec
+from unskew.sealed import seal, unseal
 
 
-def changed(path: Path, began: Spec, given: Mapping[str, Any], played: int) -> Spec:
+def find_changes(path: Path, began: Spec, given: Mapping[str, Any], played: int) -> Spec:
     """The spec to go on with; what would change a number is refused."""
     spec = Spec.of(began.as_dict() | dict(given))
     for name in (f.name for f in fields(Spec)):
@@ -96,7 +96,7 @@ def _ends_apart(spec: Spec, end: int) -> bool:
 def record(path: Path, began: Spec, spec: Spec, after: int) -> None:
     """Write the new settings into the run's spec.json, with what they were and the round from which they hold."""
     file = path / "spec.json"
-    about = unsealed(file.read_bytes(), required=False)
+    about = unseal(file.read_bytes(), required=False)
     assert about is not None  # it was read before the run was locked
     differing = {
         f.name: (getattr(began, f.name), getattr(spec, f.name))
@@ -111,7 +111,7 @@ def record(path: Path, began: Spec, spec: Spec, after: int) -> None:
         "to": {name: new for name, (_, new) in differing.items()},
     }
     about |= {"spec": spec.as_dict(), "changes": [*about.get("changes", []), told]}
-    text = json.dumps(about, indent=1) if about["format"] == UNSEALED else sealed(about, indent=1)
+    text = json.dumps(about, indent=1) if about["format"] == UNSEALED else seal(about, indent=1)
     write_atomically(file, text)
 
 

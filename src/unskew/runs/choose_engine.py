@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from unskew.machine.cores import cores
 from unskew.core.engine import Engine
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.loop import Loop
 from unskew.errors import InputError
+from unskew.machine.cores import cores
 from unskew.runs.spec import Spec
 
 WORTH_WORKERS = 2e11

@@ -12,14 +12,14 @@ from torch import Tensor
 from unskew.core.engine import Job
 from unskew.core.held import OWN
 from unskew.core.net import Net
-from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.query import ClientView
+from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.roster import Roster
 from unskew.core.types import Ids, Tree
+from unskew.core.views import View
 from unskew.data.dataset import Dataset
 from unskew.engines.device_data import tensor_of
 from unskew.metrics.distance_correlation import distance_correlation
-from unskew.core.views import View
 from unskew.seeds import generator
 
 BATCHES = 10

@@ -24,11 +24,11 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from unskew.version import __version__
-from unskew.errors import InputError, RunFailed
-from unskew.sealed import sealed, unsealed
-from unskew.runs.spec import Spec
 from unskew.core.state import checkpoints, write_atomically
+from unskew.errors import InputError, RunFailed
+from unskew.runs.spec import Spec
+from unskew.sealed import seal, unseal
+from unskew.version import __version__
 
 FORMAT = 2
 """Version of the folder's layout."""
@@ -166,13 +166,13 @@ class RunFolder:
         """Begin: from here on the folder says what it is."""
         if self.path is not None:
             about = {"format": FORMAT, "unskew": __version__, "spec": spec.as_dict(), "data": data}
-            write_atomically(self.path / "spec.json", sealed(about, indent=1))
+            write_atomically(self.path / "spec.json", seal(about, indent=1))
         self.save({"status": "running"})
 
     def append(self, line: dict[str, Any]) -> None:
         if self.path is not None:
             with open(self.path / "rounds.jsonl", "a") as file:
-                file.write(sealed(line) + "\n")
+                file.write(seal(line) + "\n")
         self.lines.append(line)
 
     def sync(self) -> None:
@@ -184,14 +184,14 @@ class RunFolder:
     def save(self, result: dict[str, Any]) -> None:
         self.result = result
         if self.path is not None:
-            write_atomically(self.path / "result.json", sealed(result, indent=1))
+            write_atomically(self.path / "result.json", seal(result, indent=1))
 
     def rewind(self, round: int) -> None:
         """Forget what was logged after this many rounds: the run goes on from there."""
         self.lines = [line for line in self.lines if line["round"] <= round]
         self.beyond, self.damage = [], Damage()
         if self.path is not None:
-            text = "".join(sealed(line) + "\n" for line in self.lines)
+            text = "".join(seal(line) + "\n" for line in self.lines)
             write_atomically(self.path / "rounds.jsonl", text)
 
     def read(self) -> None:
@@ -202,7 +202,7 @@ class RunFolder:
         assert self.path is not None
         # in this order: a run that is going on logs a round before it saves it, and its result comes last
         content = _content(self.path / "result.json")
-        result = unsealed(content, self.sealed)
+        result = unseal(content, self.sealed)
         self.result = result if result is not None and isinstance(result.get("status"), str) else {}
         saved = checkpoints(self.path / "state")
         held, broken = self._log()
@@ -232,7 +232,7 @@ class RunFolder:
         for text in content.splitlines(keepends=True):
             if not text.strip():
                 continue
-            line = unsealed(text, self.sealed) or {}
+            line = unseal(text, self.sealed) or {}
             round = line.get("round")
             if type(round) is not int or round < 1 or (self.rounds is not None and round > self.rounds):
                 if text.endswith((b"\n", b"\r")) or self._ended() is not None:
@@ -311,7 +311,7 @@ def read_folder(path: Path) -> tuple[RunFolder, Spec, dict[str, Any]]:
             f"({about.get('unskew', 'unknown')})"
         )
     is_sealed = about["format"] == FORMAT
-    if unsealed(content, is_sealed) is None:
+    if unseal(content, is_sealed) is None:
         raise InputError(
             f"{file} is damaged: its content does not fit its checksum, so nobody knows what was run; put a whole "
             "copy in its place, or run it again in another folder"

@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from unskew.machine.cores import LIMIT
 from unskew.errors import RunFailed
+from unskew.machine.cores import LIMIT
 
 FORKS = sys.platform == "linux"
 """Elsewhere a fork of a process with torch in it may hang."""

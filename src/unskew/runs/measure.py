@@ -9,21 +9,21 @@ from functools import partial
 import numpy as np
 import torch
 
-from unskew.core.client import ClientJob, Task, train
+from unskew.core.client import ClientJob, LocalTraining, train
 from unskew.core.engine import Job
-from unskew.errors import InputError, unknown
 from unskew.core.held import BEFORE
 from unskew.core.method import Method
 from unskew.core.plan import plan
-from unskew.parts.prepare import Pooled
-from unskew.progress import working
-from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.query import ClientView
+from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.round import play_round
-from unskew.seeds import generator
 from unskew.core.state import State
 from unskew.core.store import ClientStore
 from unskew.core.types import Tree
+from unskew.errors import InputError, unknown
+from unskew.parts.prepare import Pooled
+from unskew.progress import working
+from unskew.seeds import generator
 
 MEASURES = {
     "divergence": "||w - w_c|| / ||w_c|| of the global model from one trained centrally in step (thesis 4.1)",
@@ -50,8 +50,8 @@ def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
 
     Under a model that has diverged there is none.
     """
-    from unskew.runs.correlation import watch
     from unskew.core.views import views_of
+    from unskew.runs.correlation import watch
 
     views = views_of(job.method.parts, (job.dealt or job.roster).typical)
     measured = watch(job, views, job.local.batch)
@@ -93,7 +93,7 @@ class Minimum:
         """The mean loss on all that the client holds, after training on it; ``whose`` names the random draws."""
         job = client.job
         local = replace(job.local, epochs=None, steps=steps)
-        task = Task(job.net, (), local, job.seed, client.classes)
+        task = LocalTraining(job.net, (), local, job.seed, client.classes)
         number = client.client if whose is None else whose
         work = plan(len(client), len(client), local, seed=job.seed, t=job.rounds, client=number)
         places, census = torch.arange(len(client)), torch.zeros(client.classes)

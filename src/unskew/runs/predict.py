@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
+from unskew.core.net import blocks
 from unskew.data.intake import Inputs, Intake
 from unskew.errors import InputError
 from unskew.models.trained import TrainedModel
-from unskew.core.net import blocks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,36 +14,36 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
 
-from unskew.runs import logged
 from unskew.core import idle
-from unskew.runs.changes import changed, common_rounds, on_its_device, record
-from unskew.runs.client_names import with_names
-from unskew.data.dataset import Dataset
-from unskew.data.federation import Federation
-from unskew.data.intake import Intake
 from unskew.core.engine import Job
-from unskew.errors import InputError
-from unskew.import_object import drawn_by
-from unskew.notices import warn
-from unskew.runs.guessing import balanced_accuracy, no_better, verdict
-from unskew.core.evaluate import calibrated, judged
-from unskew.core.evaluate_clients import client_by_client, own_models
-from unskew.runs.snapshots import keep_model
-from unskew.runs.folder import RunFolder, read_folder, reason
-from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
+from unskew.core.evaluate import calibrate_copy, judge_round
+from unskew.core.evaluate_clients import list_by_client, own_models
 from unskew.core.method import Method
-from unskew.models.trained import TrainedModel
 from unskew.core.net import Net
-from unskew.progress import Progress, progress_for, tell_columns, voice
-from unskew.renamed import accepts_old_names
 from unskew.core.round import play_round
-from unskew.runs.saved_model import Predicts, intake_of, trained, write_card, write_weights
-from unskew.runs.settings import Renewed, Settings
-from unskew.runs.setup import Setup, auto_model, prepare
-from unskew.runs.spec import Spec
 from unskew.core.state import State, forget_after, load_state, save_state
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Tree
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
+from unskew.data.intake import Intake
+from unskew.errors import InputError
+from unskew.import_object import drawing_of
+from unskew.models.trained import TrainedModel
+from unskew.notices import warn
+from unskew.progress import Progress, progress_for, tell_columns, voice
+from unskew.renamed import accepts_old_names
+from unskew.runs import logged
+from unskew.runs.changes import common_rounds, find_changes, on_its_device, record
+from unskew.runs.client_names import with_names
+from unskew.runs.folder import RunFolder, read_folder, reason
+from unskew.runs.guessing import balanced_accuracy, no_better, verdict
+from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
+from unskew.runs.saved_model import Predicts, intake_of, make_trained_model, write_card, write_weights
+from unskew.runs.settings import Renewed, Settings
+from unskew.runs.setup import Setup, auto_model, prepare
+from unskew.runs.snapshots import keep_model
+from unskew.runs.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ class Run(Predicts):
         if at not in kept:
             why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
             raise InputError(f"client {client!r} has no model of its own: {why}")
-        return trained(self.net, self.state.clients.get(OWN_MODEL, int(at), {}), self.job)
+        return make_trained_model(self.net, self.state.clients.get(OWN_MODEL, int(at), {}), self.job)
 
     def frame(self) -> pd.DataFrame:
         """The log as a table, one row a round."""
@@ -122,7 +122,7 @@ class Run(Predicts):
 
     def report(self, path: str | Path | None = None) -> Path:
         """Write the HTML report of this run and return where it is."""
-        written: Path = drawn_by("unskew.report:write_report")([self], path)
+        written: Path = drawing_of("unskew.report:write_report")([self], path)
         return written
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ class Run(Predicts):
         )
 
     def _repr_html_(self) -> str:
-        return str(drawn_by("unskew.report:run_card")(self))
+        return str(drawing_of("unskew.report:run_card")(self))
 
 
 @accepts_old_names(data="dataset")
@@ -201,8 +201,8 @@ def _ended_with(job: Job, state: State) -> TrainedModel:
     params = state.params
     if state.round == job.rounds:
         with single_threaded():
-            params, _ = calibrated(job, params, state.round)
-    return trained(job.net, params, job)
+            params, _ = calibrate_copy(job, params, state.round)
+    return make_trained_model(job.net, params, job)
 
 
 def _describe(path: Path, spec: Spec, setup: Setup) -> None:
@@ -262,7 +262,7 @@ def resume(
             settings["dataset"] = str(dataset)
     elif dataset is not None:
         data = _named(dataset, {})
-    spec = changed(place, began, settings, len(folder.lines))
+    spec = find_changes(place, began, settings, len(folder.lines))
     common_rounds(place, began, spec, len(folder.lines))  # refused before anything is loaded
     over = folder.is_done and spec.rounds == began.rounds
     if not over:
@@ -292,9 +292,7 @@ def resume(
             folder.read()  # again, now that nobody else writes it
             setup, state = prepared(on_its_device(place, spec, about.get("device")))
             if folder.damage:
-                warn(
-                    f"in {path}, {folder.damage}; it goes on after round {state.round}", stacklevel=2
-                )
+                warn(f"in {path}, {folder.damage}; it goes on after round {state.round}", stacklevel=2)
             folder.rewind(state.round)
             forget_after(place / "state", state.round)
             folder.save({"status": "running"})
@@ -387,7 +385,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
     bar = progress_for(progress, spec.method, spec.seed, spec.rounds, state.round)
     if progress is True:
         tell_columns(setup.about)
-    logged.began(spec, job, state.round)
+    logged.log_start(spec, job, state.round)
     checkpoints = folder.path / "state" if folder.path is not None else None
     saved_at, warned = time.monotonic(), False
     twin = centralized_twin(job) if "divergence" in spec.measure else None
@@ -399,7 +397,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 after, ledger = play_round(job, state)
                 line: dict[str, Any] = {"round": after.round}
                 if after.round % spec.evaluate == 0 or after.round == spec.rounds:
-                    ledger = judged(job, after, ledger, spec.evaluate_clients)
+                    ledger = judge_round(job, after, ledger, spec.evaluate_clients)
                 if twin is not None:
                     apart, after.server["divergence"] = divergence(twin, after, after.server["divergence"])
                     line["weight_divergence"] = apart
@@ -409,7 +407,7 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 folder.append(line | ledger | {"wall_s": round(time.perf_counter() - began, 6)})
                 state = after  # not before it is in the log: an interrupt saves the last round that is
                 bar.advance(folder.lines[-1])
-                logged.played(folder.lines[-1], spec.rounds)
+                logged.log_round(folder.lines[-1], spec.rounds)
                 if not warned and (
                     told := idle.warning(folder.lines[-1], job.method.schedule.name, job.local)
                 ):
@@ -490,7 +488,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         **setup.skew,
         "discloses": [*setup.job.method.discloses, *setup.fitted_disclosure()],
         "data": setup.about,
-        **({} if setup.job.method.schedule.exchanges else {"own_models": client_by_client(setup.job, state)}),
+        **({} if setup.job.method.schedule.exchanges else {"own_models": list_by_client(setup.job, state)}),
         "model_sha256": fingerprint(state),
         "seed": spec.seed,
         "effective": {

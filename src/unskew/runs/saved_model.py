@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unskew.data.intake import Intake
 from unskew.core.engine import Job
-from unskew.errors import InputError
-from unskew.runs.snapshots import kept_rounds, read_model
-from unskew.runs.folder import RunFolder, read_folder
 from unskew.core.method import Method
-from unskew.models.trained import TrainedModel
 from unskew.core.net import Net
-from unskew.notices import warn
-from unskew.runs.predict import Prediction, predict
-from unskew.sealed import sealed as sealed_json
-from unskew.sealed import unsealed
-from unskew.runs.spec import Spec
 from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed, write_atomically
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Tree
+from unskew.data.intake import Intake
+from unskew.errors import InputError
+from unskew.models.trained import TrainedModel
+from unskew.notices import warn
+from unskew.runs.folder import RunFolder, read_folder
+from unskew.runs.predict import Prediction, predict
+from unskew.runs.snapshots import kept_rounds, read_model
+from unskew.runs.spec import Spec
+from unskew.sealed import seal as sealed_json
+from unskew.sealed import unseal
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ class Predicts:
         return self.model
 
 
-def trained(net: Net, params: Tree, job: Job) -> TrainedModel:
+def make_trained_model(net: Net, params: Tree, job: Job) -> TrainedModel:
     """These weights as a module that takes raw inputs."""
     judging = job.judging_net
     module = copy.deepcopy(judging.judging)
@@ -247,7 +247,7 @@ class LoadedRun(Predicts):
                 f"{self.path} has no {CARD}: an earlier unskew wrote it, or it was stopped in its first moment; with "
                 f"its data at hand, unskew.resume({str(self.path)!r}).model gives its model"
             )
-        found = unsealed(file.read_bytes(), required=True)
+        found = unseal(file.read_bytes(), required=True)
         if found is None or found.get("format") != FORMAT:
             why = (
                 "is damaged"

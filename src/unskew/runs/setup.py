@@ -11,26 +11,26 @@ from typing import Any
 import numpy as np
 import torch
 
+from unskew.core.decay import decay
+from unskew.core.engine import Engine, Job
+from unskew.core.faults import Faults
+from unskew.core.holdings import Holdings
+from unskew.core.method import Method
+from unskew.core.net import Net
+from unskew.core.roster import NO_COUNTS, Roster
+from unskew.core.slots import Local
+from unskew.core.state import State, initial_state
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.core.decay import decay
-from unskew.runs.choose_engine import choose, device_of
-from unskew.core.engine import Engine, Job
 from unskew.errors import InputError
 from unskew.expression import path_and_options
-from unskew.core.faults import Faults
-from unskew.runs.guessing import most_frequent
-from unskew.core.holdings import Holdings
-from unskew.runs.measure import check_measures
-from unskew.core.method import Method
 from unskew.metrics import skew
-from unskew.core.net import Net
 from unskew.network import network_of
 from unskew.notices import warn
-from unskew.core.slots import Local
-from unskew.core.roster import NO_COUNTS, Roster
+from unskew.runs.choose_engine import choose, device_of
+from unskew.runs.guessing import most_frequent
+from unskew.runs.measure import check_measures
 from unskew.runs.spec import Spec
-from unskew.core.state import State, initial_state
 
 
 @dataclass

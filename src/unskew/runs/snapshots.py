@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from unskew.errors import InputError
 from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed, write_atomically
 from unskew.core.types import Tree
+from unskew.errors import InputError
 
 FOLDER = "models"
 

@@ -128,7 +128,7 @@ class Spec:
                 object.__setattr__(self, name, (given,))
         unsaid = isinstance(self.partition, Unsaid)
         for name in ("dataset", "partition", "data_folder"):
-            object.__setattr__(self, name, anchored(getattr(self, name)))
+            object.__setattr__(self, name, anchor_paths(getattr(self, name)))
         if isinstance(self.network, str):
             from unskew.network import network_of  # files that it names become whole paths
 
@@ -235,7 +235,7 @@ def sorted_drop(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def anchored(text: Any) -> Any:
+def anchor_paths(text: Any) -> Any:
     """A file or folder that is there by its whole path, so that a run can be resumed from anywhere.
 
     What the registries name stays a name, also beside a folder of that name. Names are written in one way,

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
-from unskew.machine.cores import cores
 from unskew.errors import InputError
-from unskew.runs.folder import read_folder, reason
+from unskew.machine.cores import cores
 from unskew.notices import warn
 from unskew.progress import working
+from unskew.runs.folder import read_folder, reason
+from unskew.runs.fork_server import stable
 from unskew.runs.settings import AllSettings
 from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, grid_values, setting_flags
-from unskew.runs.fork_server import stable
 
 
 @dataclass
@@ -118,7 +118,7 @@ def sweep(
     Each run gets its share of the cores. Neither that nor the number of processes changes anything but the time.
     """
     at_a_time = allowed(processes)
-    todo = planned(settings, grid, Path(out))
+    todo = plan_cells(settings, grid, Path(out))
     waiting = [cell for cell in todo if cell.status == "waiting"]
     if not waiting:
         tell(todo)
@@ -164,7 +164,7 @@ def allowed(processes: int | None) -> int:
     return min(processes, there)
 
 
-def planned(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> list[Cell]:
+def plan_cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> list[Cell]:
     """The cells of a sweep, those marked that are done or cannot be read; a place that cannot be its own is refused."""
     try:
         if (out / "spec.json").exists():

@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unskew.core.client import Scene, Task, gradients
-from unskew.core.evaluate import judged
+from unskew.core.client import LocalTraining, StepContext, gradients
+from unskew.core.evaluate import judge_round
 from unskew.core.evaluate_clients import own_models
 from unskew.core.held import BEFORE
 from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.query import ClientView
-from unskew.core.round import begun, play_round
+from unskew.core.round import begin_parts, play_round
 from unskew.core.slots import Batch, Part, Select
 from unskew.core.state import State, load_state, save_state
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
@@ -127,7 +127,7 @@ def play(
         lines, state = [], setup.state
         for _ in range(setup.job.rounds):
             state, ledger = play_round(setup.job, state)
-            both = judged(setup.job, state, ledger, evaluate_clients)
+            both = judge_round(setup.job, state, ledger, evaluate_clients)
             lines.append({"round": state.round} | both)
             if stopped:
                 save_state(state, Path(folder))
@@ -186,7 +186,7 @@ def backwards(part: P, verb: str) -> P:
 def one_step(setup: Setup, padding: int) -> Tree:
     """Loss, gradient and batch statistics of one step on three samples and this much padding."""
     job = setup.job
-    memory, net, parts = begun(job, setup.state.server, Ledger(0)), job.net, job.method.objective
+    memory, net, parts = begin_parts(job, setup.state.server, Ledger(0)), job.net, job.method.objective
     held = job.engine.holdings.held(0, BEFORE, job.roster, (), job.seed)  # type: ignore[attr-defined]
     view = ClientView(held, net, dict(net.initial), job)
     x, y = view.samples(torch.arange(3)), view.labels[:3]
@@ -195,7 +195,7 @@ def one_step(setup: Setup, padding: int) -> Tree:
     y = torch.cat([y, torch.zeros(padding, dtype=y.dtype)])
     params = {k: net.initial[k].clone().requires_grad_() for k in net.trainable}
     buffers = {k: net.initial[k].clone() for k in net.buffers}
-    scene = Scene(
+    scene = StepContext(
         anchor={k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()},
         census=torch.from_numpy(held.counts),
         shared={o.name: o.hand_out(memory[o.name], 0) for o in parts},
@@ -203,7 +203,7 @@ def one_step(setup: Setup, padding: int) -> Tree:
         draws={o.name: _first(o.draw(generator(0, "step", o.name), 1, 6), x.dtype) for o in parts},
     )
     here = net.bound(buffers, torch.tensor(7), weight if padding else None)
-    task = Task(net, parts, job.local, job.seed, view.classes)
+    task = LocalTraining(net, parts, job.local, job.seed, view.classes)
     grads, value = gradients(task, here, params, Batch(x, y, weight), scene)
     return {"loss": value} | grads | {f"statistic {k}": v for k, v in buffers.items()}
 

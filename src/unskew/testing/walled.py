@@ -25,12 +25,12 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
-from unskew.core.dispatch import gathered
+from unskew.core.dispatch import gather_results
 from unskew.core.engine import Job, RoundInputs, Sums
 from unskew.core.held import BEFORE, OWN, Moment
 from unskew.core.holdings import Holdings
 from unskew.core.method import Method
-from unskew.core.query import answered
+from unskew.core.query import answer_here
 from unskew.core.questions import Query
 from unskew.core.roster import Roster, without_pool, without_tests
 from unskew.core.sharing import SERVER, Sharing
@@ -45,21 +45,21 @@ from unskew.engines.loop import Loop
 
 
 @dataclass
-class Samples:
+class OwnSamples:
     """Samples on their way: as they lie in a data set, each with the number it had in the pool."""
 
     x: Array
     y: Array
     numbers: Ids
 
-    def take(self, index: Array) -> Samples:
-        return Samples(self.x[index], self.y[index], self.numbers[index])
+    def take(self, index: Array) -> OwnSamples:
+        return OwnSamples(self.x[index], self.y[index], self.numbers[index])
 
     @staticmethod
-    def joined(parts: Sequence[Samples]) -> Samples:
+    def joined(parts: Sequence[OwnSamples]) -> OwnSamples:
         both = ((p.x for p in parts), (p.y for p in parts), (p.numbers for p in parts))
         x, y, numbers = (np.concatenate(list(each)) for each in both)
-        return Samples(x, y, numbers)
+        return OwnSamples(x, y, numbers)
 
 
 class Walled:
@@ -76,7 +76,7 @@ class Walled:
         self.job: Job | None = None
         self._walls = [Wall(method) for _ in range(clients)]
         self._pool: weakref.ref[Dataset] | None = None
-        self._site: DeviceData | None = None
+        self._data: DeviceData | None = None
 
     # --- verbs
 
@@ -88,7 +88,7 @@ class Walled:
         bare = without_tests(without_pool(data))
         for client in range(federation.clients):
             places = federation.samples(client)
-            own = Samples(data.x[places], data.y[places], places)
+            own = OwnSamples(data.x[places], data.y[places], places)
             self._ask([client], "hold", client, federation.clients, bare, pickle.dumps(own))
         del holdings.federation, holdings.dealt
 
@@ -100,7 +100,7 @@ class Walled:
         """Every client trains in its own process, all at once."""
         self._brief(job)
         if not len(rows):
-            return gathered(job, leg, rows, [])
+            return gather_results(job, leg, rows, [])
         sent = [(int(leg.clients[row]), "visit", *_one(leg, int(row), round_inputs)) for row in rows]
         updates = [replace(u, rows=rows[i : i + 1]) for i, u in enumerate(self._all(sent))]
         found = Update.joined(updates)
@@ -119,8 +119,8 @@ class Walled:
         self._brief(job)
         if clients is None:
             data = job.roster.dataset  # the server's own: a test set, and no pool
-            self._site = self._site or DeviceData(data, job.dtype)
-            guess, loss = self._site.judge(job.judging_net, model, None)
+            self._data = self._data or DeviceData(data, job.dtype)
+            guess, loss = self._data.judge(job.judging_net, model, None)
             return Sums.over(data.y_test, data.classes, guess == data.y_test, loss)
         sent = [(client, "evaluate", model, _told_to(moment, client)) for client in clients.tolist()]
         found = self._all(sent)
@@ -280,7 +280,7 @@ class Client:
         self.job: Job | None = None
 
     def hold(self, client: int, clients: int, bare: Dataset, sealed: bytes) -> None:
-        own: Samples = pickle.loads(sealed)
+        own: OwnSamples = pickle.loads(sealed)
         self.client, self.clients, self.bare, self.own = client, clients, bare, len(own.y)
         self._keep(own)
 
@@ -292,7 +292,7 @@ class Client:
         return self.loop.visit(self._job, leg, np.zeros(1, np.int64), round_inputs)
 
     def query(self, query: Query, model: Tree, moment: Moment) -> Tree:
-        (answer,) = answered(self._job, self.loop.holdings, query, [self.client], model, moment)
+        (answer,) = answer_here(self._job, self.loop.holdings, query, [self.client], model, moment)
         return answer
 
     def evaluate(self, model: Tree, moment: Moment) -> Sums:
@@ -312,13 +312,13 @@ class Client:
         """Go on with what was sent and is not its own; how many of each class it has then."""
         own = self.samples.numbers
         fresh = [pickle.loads(sealed) for sealed in gifts]
-        self._keep(Samples.joined([self.samples, *(s.take(~np.isin(s.numbers, own)) for s in fresh)]))
+        self._keep(OwnSamples.joined([self.samples, *(s.take(~np.isin(s.numbers, own)) for s in fresh)]))
         return self._counts()
 
     def pool(self, everything: Sequence[bytes]) -> Array:
         """Become the one client that holds all samples."""
         self.clients = 1
-        self._keep(Samples.joined([pickle.loads(sealed) for sealed in everything]))
+        self._keep(OwnSamples.joined([pickle.loads(sealed) for sealed in everything]))
         return self._counts()
 
     @property
@@ -326,7 +326,7 @@ class Client:
         assert self.job is not None, "a client is told of the run before it is asked"
         return self.job
 
-    def _keep(self, samples: Samples) -> None:
+    def _keep(self, samples: OwnSamples) -> None:
         self.samples = samples
         data = replace(self.bare, x=samples.x, y=samples.y)
         self.loop.hold(Holdings(self._list(data, len(data)), self._list(data, self.own)))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from unskew.data.federation import census
 from unskew.data.partition import FAMILIES, partition
-from unskew.data.partition.deal import shares, thrown
+from unskew.data.partition.deal import shares, throw
 from unskew.data.partition.emd import vector_with_emd
 from unskew.data.partition.repair import repair
 from unskew.errors import InputError
@@ -91,7 +91,7 @@ def test_shares_are_whole_exact_and_nearest(weights, total) -> None:
 
 def test_thrown_samples_follow_the_weights_and_never_land_where_there_are_none() -> None:
     """100,000 thrown at (1, 0, 3): 25,000 +- 4 x 137, none, the rest."""
-    found = thrown(100_000, np.array([1.0, 0.0, 3.0]), generator(0, "test"))
+    found = throw(100_000, np.array([1.0, 0.0, 3.0]), generator(0, "test"))
     assert found[0] == pytest.approx(25_000, abs=550)
     assert (found[1], found.sum()) == (0, 100_000)
 

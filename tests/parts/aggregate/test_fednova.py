@@ -9,7 +9,7 @@ import torch
 
 from by_hand import numbers, update
 from unskew.core.method import Method
-from unskew.core.optimisers import travelled
+from unskew.core.optimisers import sum_of_rates
 from unskew.core.slots import Local
 from unskew.parts.aggregate import FedAvg, FedNova
 from unskew.testing.toy_federation import normed, play, tiny
@@ -79,13 +79,13 @@ def test_momentum_adds_up_as_in_the_paper(steps):
     """lr (t - r (1 - r^t) / (1 - r)) / (1 - r), section 4.2: for r = 0.9, t = 2 it is 1 + 1.9 = 2.9 lr."""
     r, lr = 0.9, 0.1
     closed = lr * (steps - r * (1 - r**steps) / (1 - r)) / (1 - r)
-    assert travelled(Local(momentum=r), lr, steps) == pytest.approx(closed)
-    assert travelled(Local(momentum=r), lr, 2) == pytest.approx(0.29)
+    assert sum_of_rates(Local(momentum=r), lr, steps) == pytest.approx(closed)
+    assert sum_of_rates(Local(momentum=r), lr, 2) == pytest.approx(0.29)
 
 
 def test_nesterov_adds_a_look_ahead():
     """r = 0.5, two steps: buffers 1, 1.5, steps 1 + 0.5, 1 + 0.75: 3.25 lr."""
-    assert travelled(Local(momentum=0.5, nesterov=True), 0.1, 2) == pytest.approx(0.325)
+    assert sum_of_rates(Local(momentum=0.5, nesterov=True), 0.1, 2) == pytest.approx(0.325)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 9])
@@ -94,15 +94,15 @@ def test_a_proximal_pull_adds_up_as_in_the_reference(steps):
     lr, mu, a = 0.1, 0.5, 0.0
     for _ in range(steps):
         a = a * (1 - lr * mu) + 1
-    assert travelled(Local(), lr, steps, mu) == pytest.approx(lr * a)
+    assert sum_of_rates(Local(), lr, steps, mu) == pytest.approx(lr * a)
     assert lr * a == pytest.approx((1 - (1 - lr * mu) ** steps) / mu)
 
 
 def test_plain_steps_count_as_learning_rates():
     """Also for Adam, whose steps are no sum of gradients."""
-    assert travelled(Local(), 0.1, 7) == pytest.approx(0.7)
-    assert travelled(Local(optimizer="adam"), 0.1, 7) == pytest.approx(0.7)
-    assert travelled(Local(), 0.1, 2, 0.0, 1.0) == pytest.approx(1.2)
+    assert sum_of_rates(Local(), 0.1, 7) == pytest.approx(0.7)
+    assert sum_of_rates(Local(optimizer="adam"), 0.1, 7) == pytest.approx(0.7)
+    assert sum_of_rates(Local(), 0.1, 2, 0.0, 1.0) == pytest.approx(1.2)
 
 
 def test_a_client_without_steps_has_no_weight():

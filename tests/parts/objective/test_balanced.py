@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from by_hand import Lens, numbers, seen
-from unskew.core.client import Scene, Task, loss
+from unskew.core.client import LocalTraining, StepContext, loss
 from unskew.core.method import Method
 from unskew.core.slots import Local, task_loss
 from unskew.errors import InputError
@@ -85,9 +85,9 @@ def test_it_weighs_what_fedlc_has_lowered():
     """FedLC makes logits (0, 0) into margins (-1, -0.5) for 1 and 16 samples; the weight of class 0 is 17/2."""
     step = seen([[0.0, 0.0]], [0], census=[1, 16])
     parts = (FedLC(), Balanced())
-    task = Task(Seeing(), parts, Local(), 0, 2)
+    task = LocalTraining(Seeing(), parts, Local(), 0, 2)
     nothing = {part.name: {} for part in parts}
-    scene = Scene(step.anchor, step.census, nothing, nothing, nothing)
+    scene = StepContext(step.anchor, step.census, nothing, nothing, nothing)
     value = loss(task, Seeing(), step.params, step.batch, scene)
     assert float(value) == pytest.approx(17 / 2 * float(torch.log1p(torch.exp(torch.tensor(0.5)))))
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from by_hand import numbers
-from unskew.core.client import Scene, Task, gradients
+from unskew.core.client import LocalTraining, StepContext, gradients
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.slots import Batch, Local, Step
@@ -21,7 +21,7 @@ from unskew.metrics.distance_correlation import distance_correlation
 from unskew.models import build
 from unskew.parts.objective import FLea
 from unskew.parts.objective.fedntd import FedNTD
-from unskew.parts.objective.flea import Mixed
+from unskew.parts.objective.flea import MixedOut
 from unskew.testing.toy_federation import apart, normed, other_engines, play, ready, tiny
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*share nothing by flea")
@@ -247,9 +247,11 @@ def _one_step(setup, part, memory, padding):
     arrays = part.draw(np.random.default_rng(0), 1, 6)
     draws = {k: torch.tensor(v[0]) for k, v in arrays.items()}
     anchor = {k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()}
-    scene = Scene(anchor, torch.zeros(3), {"flea": part.hand_out(memory, 1)}, {"flea": {}}, {"flea": draws})
+    scene = StepContext(
+        anchor, torch.zeros(3), {"flea": part.hand_out(memory, 1)}, {"flea": {}}, {"flea": draws}
+    )
     here = net.bound(buffers, torch.tensor(7), weight if padding else None)
-    task = Task(net, (part,), Local(), 0, 3)
+    task = LocalTraining(net, (part,), Local(), 0, 3)
     grads, value = gradients(task, here, params, Batch(x, y, weight), scene)
     return {"loss": value} | grads | {f"statistic {k}": v for k, v in buffers.items()}
 
@@ -421,5 +423,5 @@ def test_it_says_whose_features_it_shows():
     part = FLea("conv2")
     assert part.sends == 'features("conv2")'
     assert part.givers(buffer(1.0, 0), 10).tolist() == [3]
-    assert isinstance(step(FLea("mid"), [1.0], [0]).out, Mixed)
+    assert isinstance(step(FLea("mid"), [1.0], [0]).out, MixedOut)
     assert tiny().clients == 8

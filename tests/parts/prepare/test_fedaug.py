@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from by_hand import holding, viewed
-from unskew.augment import FAMILIES, altered
+from unskew.augment import FAMILIES, alter
 from unskew.core.method import Method
 from unskew.data.dataset import Dataset
 from unskew.errors import InputError
@@ -201,7 +201,7 @@ def test_every_kind_of_data_is_altered_and_keeps_its_form(kind, shape):
     std = np.ones(shape[0], np.float32)
     y = np.zeros(40, np.int64)
     data = Dataset("x", x, y, x[:1], y[:1], ("a",), kind, {}, np.zeros_like(std), std)
-    out, again = (altered(data, x, generator(1, "draw")) for _ in range(2))
+    out, again = (alter(data, x, generator(1, "draw")) for _ in range(2))
     assert out.shape == x.shape
     assert out.dtype == x.dtype
     assert np.isfinite(out).all()

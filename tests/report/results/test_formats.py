@@ -17,7 +17,7 @@ from unskew.errors import InputError
 from unskew.report import run_card, write_report
 from unskew.report.results.comparison import compare
 from unskew.report.results.repeat import alone, whole
-from unskew.report.results.tables import csv_text, escaped, latex_text
+from unskew.report.results.tables import csv_text, escape, latex_text
 from unskew.runs.spec import Spec, read_toml
 from unskew.runs.sweep import cells
 
@@ -85,7 +85,7 @@ def test_the_latex_table_names_each_problem(write_run: WriteRun, tmp_path: Path)
 
 def test_latex_prints_special_characters_as_they_are() -> None:
     """Each of LaTeX's own, escaped."""
-    assert escaped("a_b & 50% #1 {x} ~ ^ \\ $") == (
+    assert escape("a_b & 50% #1 {x} ~ ^ \\ $") == (
         "a\\_b \\& 50\\% \\#1 \\{x\\} \\textasciitilde{} \\textasciicircum{} \\textbackslash{} \\$"
     )
 

@@ -4,8 +4,8 @@ from unskew.data.partition.by import By
 from unskew.data.partition.dirichlet import Dirichlet
 from unskew.data.partition.dirichlet_client import DirichletClient
 from unskew.data.partition.emd import Emd
-from unskew.data.partition.expected import Expected, Pool
-from unskew.data.partition.family import FAMILIES, Family, Task, build_family
+from unskew.data.partition.expected import ClassPool, Expected
+from unskew.data.partition.family import FAMILIES, Family, PartitionTask, build_family
 from unskew.data.partition.labels import Labels, Shards
 from unskew.data.partition.limit_labels import LimitLabels
 from unskew.data.partition.make import partition
@@ -39,6 +39,7 @@ __all__ = [
     "FAMILIES",
     "PRESETS",
     "By",
+    "ClassPool",
     "Dirichlet",
     "DirichletClient",
     "Emd",
@@ -50,13 +51,12 @@ __all__ = [
     "LimitLabelsQ",
     "Mixed",
     "Partition",
-    "Pool",
+    "PartitionTask",
     "Preset",
     "Q",
     "Quantity",
     "Scarce",
     "Shards",
-    "Task",
     "build_family",
     "expected_emd",
     "partition",

@@ -8,10 +8,10 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.deal import shares
-from unskew.data.partition.family import Task
+from unskew.data.partition.family import PartitionTask
 
 
-def owners_of_classes(task: Task, each: int, weights: Array | None = None) -> list[Array]:
+def owners_of_classes(task: PartitionTask, each: int, weights: Array | None = None) -> list[Array]:
     """For every class the clients that own it; every client owns ``each`` different classes (Omega_k).
 
     A class has clients x each / classes owners (thesis eq. 3.4a), rounded up or down by chance where that is
@@ -46,7 +46,7 @@ Cell = Callable[[int], tuple[float, float]]
 """From the owners of a class to the shares of it that an owner and that another client hold."""
 
 
-def shares_of_owners(task: Task, each: int, cell: Cell) -> Array:
+def shares_of_owners(task: PartitionTask, each: int, cell: Cell) -> Array:
     """One draw of owners, and the share of all samples that each client then holds of each class."""
     owners = owners_of_classes(task, each)
     table = np.empty((task.clients, task.classes))

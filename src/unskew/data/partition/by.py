@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.partition.family import Family, Task
+from unskew.data.partition.family import Family, PartitionTask
 from unskew.errors import InputError, unknown
 from unskew.expression import parse_one
 
@@ -25,10 +25,10 @@ class By(Family):
     column: str
     name: ClassVar[str] = "by"
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         raise InputError(f"{self} has the EMD of the data itself: measure it with unskew diagnose")
 
-    def owners(self, task: Task) -> Array:
+    def owners(self, task: PartitionTask) -> Array:
         values = _distinct(self._values(task.columns))[1]
         return np.asarray(values if task.used is None else values[task.used])
 

@@ -29,7 +29,7 @@ def equal_shares(total: int, receivers: int, rng: np.random.Generator) -> Array:
     return parts
 
 
-def thrown(total: int, weights: Array, rng: np.random.Generator) -> Array:
+def throw(total: int, weights: Array, rng: np.random.Generator) -> Array:
     """How many of ``total`` samples land where, each thrown on its own: a multinomial draw.
 
     By inverting the cumulated weights, so that only ``random`` is asked of the generator and weights of any
@@ -42,7 +42,7 @@ def thrown(total: int, weights: Array, rng: np.random.Generator) -> Array:
     return np.diff(np.searchsorted(landed, edges, side="left"), prepend=0)
 
 
-def thrown_rows(totals: Array, weights: Array, rng: np.random.Generator) -> Array:
+def throw_rows(totals: Array, weights: Array, rng: np.random.Generator) -> Array:
     """The same for many rows: ``totals[k]`` samples thrown by the weights ``weights[k]``."""
     rows, columns = weights.shape
     counts = np.zeros((rows, columns), np.int64)

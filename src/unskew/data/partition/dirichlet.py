@@ -10,8 +10,8 @@ import numpy as np
 
 from unskew import seeds
 from unskew.arrays import Array
-from unskew.data.partition.deal import from_logs, log_gamma_draws, thrown
-from unskew.data.partition.family import Family, Task, above_zero
+from unskew.data.partition.deal import from_logs, log_gamma_draws, throw
+from unskew.data.partition.family import Family, PartitionTask, above_zero
 
 ALPHA_ENDS = 1e6, 1e-6  # as good as iid, as good as every class at one client
 _CELLS = 100_000
@@ -40,21 +40,21 @@ class Dirichlet(Family):
     def __post_init__(self) -> None:
         above_zero(self.alpha, "alpha of dirichlet")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         counts = np.zeros((task.clients, task.classes), np.int64)
         full, held = task.samples / task.clients, np.zeros(task.clients, np.int64)
         for y in task.present:
             logs = log_gamma_draws(self.alpha, (task.clients,), task.generator("weights", int(y)))
             if self.cap:
                 logs[held >= full] = -np.inf  # never everyone: until the last class fewer than all are dealt
-            counts[:, y] = thrown(int(task.sizes[y]), from_logs(logs), task.generator("samples", int(y)))
+            counts[:, y] = throw(int(task.sizes[y]), from_logs(logs), task.generator("samples", int(y)))
             held += counts[:, y]
         return counts
 
     def closed_emd(self, classes: int, clients: int) -> float | None:
         return 0.0 if min(classes, clients) == 1 else None
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         if self.cap:
             return super().unlimited(task)
         weights = from_logs(
@@ -62,7 +62,7 @@ class Dirichlet(Family):
         )
         return np.asarray((weights / weights.sum(axis=1, keepdims=True)).T / task.classes)
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return ALPHA_ENDS
 
     @classmethod
@@ -74,7 +74,7 @@ class Dirichlet(Family):
         return [cls(**{**given, "alpha": near})]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(**{**given, "alpha": end}) for end in ALPHA_ENDS]
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, thrown_rows
+from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, throw_rows
 from unskew.data.partition.dirichlet import ALPHA_ENDS, bisect_alpha
-from unskew.data.partition.family import Family, Task, above_zero
+from unskew.data.partition.family import Family, PartitionTask, above_zero
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class DirichletClient(Family):
     def __post_init__(self) -> None:
         above_zero(self.alpha, "alpha of dirichlet_client")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         present = task.present
         supply = task.sizes[present].copy()
         concentration = self.alpha * len(present) * supply / supply.sum()
@@ -53,7 +53,7 @@ class DirichletClient(Family):
         while open_slots.any():
             waiting, stocked = np.flatnonzero(open_slots), np.flatnonzero(supply)
             mixes = from_logs(logs[np.ix_(waiting, stocked)])
-            wishes = thrown_rows(open_slots[waiting], mixes, rng)
+            wishes = throw_rows(open_slots[waiting], mixes, rng)
             for i, y in enumerate(stocked):
                 granted = _granted(wishes[:, i], int(supply[y]), rng)
                 counts[waiting, present[y]] += granted
@@ -64,7 +64,7 @@ class DirichletClient(Family):
     def closed_emd(self, classes: int, clients: int) -> float | None:
         return 0.0 if min(classes, clients) == 1 else None
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         """As ``counts`` does it, with wishes in place of draws: a class that is short grants all the same share."""
         logs = log_gamma_draws(self.alpha, (task.clients, task.classes), task.generator("mixes"))
         held = np.zeros((task.clients, task.classes))
@@ -80,7 +80,7 @@ class DirichletClient(Family):
             supply, open_share = supply - granted.sum(axis=0), open_share - granted.sum(axis=1)
         return np.asarray(held / held.sum())
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return ALPHA_ENDS
 
     @classmethod
@@ -88,7 +88,7 @@ class DirichletClient(Family):
         return [cls(bisect_alpha(lambda alpha: _never_refused(alpha, classes), emd))]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(end) for end in ALPHA_ENDS]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.deal import shares
-from unskew.data.partition.family import Family, Task
+from unskew.data.partition.family import Family, PartitionTask
 from unskew.data.partition.limit_labels import highest_emd
 from unskew.errors import InputError
 
@@ -38,7 +38,7 @@ class Emd(Family):
         if not 0 <= self.target < 2:
             raise InputError(f"target of emd must lie between 0 and 2, not {self.target:g}")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         rng = task.generator("vector")
         present = task.present
         length, group = _groups(task, rng)
@@ -57,7 +57,7 @@ class Emd(Family):
             raise _beyond(self.target, clients, top)
         return self.target
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return 0.0, top_of(task)
 
     @classmethod
@@ -65,28 +65,28 @@ class Emd(Family):
         return [cls(emd)] if emd <= highest_emd(1, classes, clients) + 1e-9 else []
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(0.0), _Most(0.0)]  # type: ignore[list-item]
 
 
 class _Most(Emd):
     """As much skew as this family can make of a task."""
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         return Emd(top_of(task)).counts(task)
 
     def closed_emd(self, classes: int, clients: int) -> float:
         return highest_emd(1, classes, clients)
 
 
-def top_of(task: Task) -> float:
+def top_of(task: PartitionTask) -> float:
     """The highest EMD on this task: every group of classes at clients of its own, 2 - 2 sum of squared shares."""
     length, group = _groups(task, task.generator("vector"))
     sizes = np.bincount(group, task.sizes[task.present], minlength=length) / max(1, task.samples)
     return max(0.0, float(2 - 2 * np.square(sizes).sum()) - 1e-9)
 
 
-def _groups(task: Task, rng: np.random.Generator) -> tuple[int, Array]:
+def _groups(task: PartitionTask, rng: np.random.Generator) -> tuple[int, Array]:
     """Fewer clients than classes leave some to nobody: then classes form as many groups as clients."""
     length = min(task.clients, len(task.present))
     return length, rng.permutation(len(task.present)) % length

@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.dataset import Dataset, checked_labels
+from unskew.data.dataset import Dataset, check_labels
 from unskew.data.partition.amount import amount_used
-from unskew.data.partition.family import Family, Task
+from unskew.data.partition.family import Family, PartitionTask
 from unskew.data.partition.repair import repair
 from unskew.errors import InputError
 from unskew.metrics import system_emd
@@ -41,7 +41,7 @@ class Expected(float):
 
 
 @dataclass(frozen=True)
-class Pool:
+class ClassPool:
     """What is dealt to how many: ``sizes[y]`` samples of each class y, or unlimited ones, equally many of each."""
 
     classes: int
@@ -53,7 +53,7 @@ class Pool:
         200  # partitions drawn to tell the mean and the spread; fewer where samples are dealt, or many
     )
     known: dict[Family, Expected] = field(default_factory=dict, compare=False)  # what was simulated already
-    tasks: dict[int, Task] = field(default_factory=dict, compare=False)
+    tasks: dict[int, PartitionTask] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -64,7 +64,7 @@ class Pool:
         fraction: float = 1.0,
         samples_per_client: int | None = None,
         min_samples: int = 1,
-    ) -> Pool:
+    ) -> ClassPool:
         """The pool of a data set or its labels; of a number of classes, with ``samples_per_client`` or unlimited."""
         if clients < 1 or clients != int(clients):
             raise InputError(f"clients must be a whole number of at least 1, not {clients}")
@@ -79,7 +79,7 @@ class Pool:
             sizes = np.full(int(data), total // data, np.int64)
             sizes[: total % data] += 1
         else:
-            labels = data.y if isinstance(data, Dataset) else checked_labels(data, None, "the labels")
+            labels = data.y if isinstance(data, Dataset) else check_labels(data, None, "the labels")
             sizes = np.bincount(labels)
         used = amount_used(int(sizes.sum()), clients, fraction, samples_per_client)
         if clients * min_samples > used:
@@ -89,21 +89,25 @@ class Pool:
             )
         return cls(int(np.count_nonzero(sizes)), clients, sizes, used, min_samples, most=24)
 
-    def task(self, seed: int) -> Task:
+    def task(self, seed: int) -> PartitionTask:
         """One dealing of this pool; unlimited samples are many there."""
         if seed not in self.tasks:
             self.tasks[seed] = self._task(seed)
         return self.tasks[seed]
 
-    def _task(self, seed: int) -> Task:
+    def _task(self, seed: int) -> PartitionTask:
         if self.sizes is None:
             many = max(1, min(200 * self.clients, _SAMPLES // self.classes))
-            return Task(np.full(self.classes, many), min(self.clients, _STEADY), seed, ("expected emd",))
-        task = Task(self.sizes, self.clients, seed, ("expected emd",))
+            return PartitionTask(
+                np.full(self.classes, many), min(self.clients, _STEADY), seed, ("expected emd",)
+            )
+        task = PartitionTask(self.sizes, self.clients, seed, ("expected emd",))
         if self.used < task.samples:
             labels = np.repeat(np.arange(len(self.sizes)), self.sizes)
             drawn = task.generator("used samples").permutation(labels)[: self.used]
-            task = Task(np.bincount(drawn, minlength=len(self.sizes)), self.clients, seed, task.words)
+            task = PartitionTask(
+                np.bincount(drawn, minlength=len(self.sizes)), self.clients, seed, task.words
+            )
         return task
 
     @property
@@ -114,14 +118,14 @@ class Pool:
         return max(_LEAST, min(self.most, room))
 
 
-def expected_on(member: Family, pool: Pool) -> Expected:
+def expected_on(member: Family, pool: ClassPool) -> Expected:
     """The EMD that a partition of this pool by ``member`` has on average."""
     if member not in pool.known:
         pool.known[member] = _expected(member, pool)
     return pool.known[member]
 
 
-def _expected(member: Family, pool: Pool) -> Expected:
+def _expected(member: Family, pool: ClassPool) -> Expected:
     if pool.sizes is None:
         closed = member.closed_emd(pool.classes, pool.clients)
         if closed is not None:
@@ -132,7 +136,7 @@ def _expected(member: Family, pool: Pool) -> Expected:
     return Expected(float(np.mean(found)), float(np.std(found, ddof=1)))
 
 
-def _emd_of_one(member: Family, pool: Pool, seed: int) -> float:
+def _emd_of_one(member: Family, pool: ClassPool, seed: int) -> float:
     task = pool.task(seed)
     return system_emd(repair(member.counts(task), pool.min_samples, task.generator("repair"))[0])
 

@@ -25,7 +25,7 @@ from unskew.expression import Call, build, parse_one, refuse_absurd, render
 
 
 @dataclass(frozen=True)
-class Task:
+class PartitionTask:
     """Deal ``sizes[y]`` samples of each class y to ``clients`` clients."""
 
     sizes: Array
@@ -59,7 +59,7 @@ class Task:
         if sentence not in self.notes:
             self.notes.append(sentence)
 
-    def part(self, word: str, sizes: Array, clients: int) -> Task:
+    def part(self, word: str, sizes: Array, clients: int) -> PartitionTask:
         """A smaller task inside this one, with random numbers of its own."""
         return replace(self, sizes=sizes, clients=clients, words=(*self.words, word))
 
@@ -74,11 +74,11 @@ class Family:
         Mapping[str, Any]
     ] = {}  # what an EMD settles, so that it may be left out; with any valid value
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         """How many samples of each class each client gets; column y sums to ``task.sizes[y]``."""
         raise TypeError(f"{self.name} does not say how it deals samples: define counts()")
 
-    def owners(self, task: Task) -> Array | None:
+    def owners(self, task: PartitionTask) -> Array | None:
         """The client of each used sample, if the data decides that; else ``None`` and ``counts`` decides."""
         return None
 
@@ -97,7 +97,7 @@ class Family:
         """
         return None
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         """One draw for unlimited samples: the share of all that each client holds of each class.
 
         ``task`` has many samples, equally many of each class. Families whose samples fall by chance override this,
@@ -105,7 +105,7 @@ class Family:
         """
         return np.asarray(self.counts(task) / task.samples)
 
-    def knob_ends(self, task: Task) -> tuple[float, float] | None:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float] | None:
         """The ends between which the knob turns on this task; ``None`` where it does not turn smoothly."""
         return None
 
@@ -118,7 +118,7 @@ class Family:
         return [cls(**given)]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         """Members among which those with the least and with the most skew are, the parameters ``given`` fixed."""
         return [cls(**given)]
 

@@ -12,7 +12,7 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.data.partition.assign import emd_of_owners, owners_of_classes, shares_of_owners
 from unskew.data.partition.deal import equal_shares
-from unskew.data.partition.family import Family, Task, at_least_one, no_more_than_classes
+from unskew.data.partition.family import Family, PartitionTask, at_least_one, no_more_than_classes
 from unskew.errors import InputError
 
 
@@ -35,7 +35,7 @@ class Labels(Family):
     def __post_init__(self) -> None:
         at_least_one(self.q, "q of labels")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         no_more_than_classes(self.q, task.classes, "q of labels")
         owners = owners_of_classes(task, self.q, task.sizes)
         counts = np.zeros((task.clients, task.classes), np.int64)
@@ -47,7 +47,7 @@ class Labels(Family):
     def closed_emd(self, classes: int, clients: int) -> float | None:
         return emd_of_owners(self.q, classes, clients, lambda owners: (1 / owners, 0.0))
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         return shares_of_owners(task, self.q, lambda owners: (1 / owners, 0.0))
 
     @classmethod
@@ -55,7 +55,7 @@ class Labels(Family):
         return [cls(q) for q in range(1, classes + 1)]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(len(task.present)), cls(1)]
 
 
@@ -76,7 +76,7 @@ class Shards(Family):
     def __post_init__(self) -> None:
         at_least_one(self.s, "s of shards")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         shards = self.s * task.clients
         if self.s > (most := _most_shards(task)):
             raise InputError(
@@ -109,7 +109,7 @@ class Shards(Family):
             total += math.exp(ways - all_ways) * abs(h / self.s - 1 / classes)
         return classes * total
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         """Cut without a remainder: a shard has one sample for every class, a class one for every shard."""
         even = replace(task, sizes=np.full(task.classes, self.s * task.clients))
         return np.asarray(self.counts(even) / even.samples)
@@ -119,11 +119,11 @@ class Shards(Family):
         return [cls(s) for s in range(1, 10 * classes)]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(min(10 * len(task.present) - 1, _most_shards(task))), cls(1)]
 
 
-def _most_shards(task: Task) -> int:
+def _most_shards(task: PartitionTask) -> int:
     """Of a client: ten times as many as there are samples would leave nearly all empty."""
     return 10 * max(task.samples, task.clients) // task.clients
 

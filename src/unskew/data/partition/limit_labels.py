@@ -11,7 +11,13 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.data.partition.assign import emd_of_owners, owners_of_classes, shares_of_owners
 from unskew.data.partition.deal import equal_shares
-from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
+from unskew.data.partition.family import (
+    Family,
+    PartitionTask,
+    at_least_one,
+    fraction_of,
+    no_more_than_classes,
+)
 from unskew.errors import InputError
 
 
@@ -42,7 +48,7 @@ class LimitLabels(Family):
         if self.at_least < 0:
             raise InputError(f"at_least of limit_labels must not be negative, not {self.at_least}")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         no_more_than_classes(self.t, task.classes, "t of limit_labels")
         owners = owners_of_classes(task, self.t)
         counts = np.zeros((task.clients, task.classes), np.int64)
@@ -64,13 +70,13 @@ class LimitLabels(Family):
         full = emd_of_owners(self.t, classes, clients, lambda owners: (1 / owners, 0.0))
         return None if full is None or self.at_least else self.f * full
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         if self.at_least:
             return super().unlimited(task)
         rest = (1 - self.f) / task.clients
         return shares_of_owners(task, self.t, lambda owners: (rest + self.f / owners, rest))
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return 0.0, 1.0
 
     @classmethod
@@ -85,7 +91,7 @@ class LimitLabels(Family):
         return found
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(**{**given, "t": given.get("t", 1), "f": f}) for f in (0.0, 1.0)]
 
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from unskew import seeds
 from unskew.arrays import Array
-from unskew.data.dataset import Dataset, checked_labels
+from unskew.data.dataset import Dataset, check_labels
 from unskew.data.federation import census, shown_name
 from unskew.data.partition.amount import amount_used
 from unskew.data.partition.deal import scatter
-from unskew.data.partition.family import Family, Task, build_family
+from unskew.data.partition.family import Family, PartitionTask, build_family
 from unskew.data.partition.presets import PRESETS
 from unskew.data.partition.repair import repair
 from unskew.data.partition.result import Partition, content_hash, labels_hash
@@ -81,9 +81,9 @@ def partition(
 
     used_labels = labels[used].astype(np.int16 if classes < 2**15 else np.int64)  # int16 sorts by radix
     sizes = np.bincount(used_labels, minlength=classes)
-    task = Task(sizes, clients, seed, columns=columns, used=used)
+    task = PartitionTask(sizes, clients, seed, columns=columns, used=used)
 
-    def settled(member: Family, task: Task) -> tuple[Array, int, int]:
+    def settled(member: Family, task: PartitionTask) -> tuple[Array, int, int]:
         return repair(member.counts(task), min_samples, task.generator("repair"))
 
     if emd is not None:
@@ -146,7 +146,7 @@ def _read(
     else:
         if classes is not None and classes < 1:
             raise InputError(f"classes must be at least 1, not {classes}")
-        labels = checked_labels(data, classes, "the labels")
+        labels = check_labels(data, classes, "the labels")
         classes = classes or int(labels.max(initial=0)) + 1
         columns, name = {}, ""
     if not len(labels):

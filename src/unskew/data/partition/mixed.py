@@ -10,7 +10,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.deal import shares
-from unskew.data.partition.family import Family, Task, build_family, fraction_of
+from unskew.data.partition.family import Family, PartitionTask, build_family, fraction_of
 from unskew.errors import InputError
 from unskew.expression import Call
 
@@ -42,7 +42,7 @@ class Mixed(Family):
                 raise InputError("mixed cannot hold by(...): a column already says whose every sample is")
             object.__setattr__(self, which, part)
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         ahead = round(self.share * task.clients)
         if ahead in (0, task.clients):
             alone = self.second if ahead == 0 else self.first
@@ -72,7 +72,7 @@ class Mixed(Family):
             return None
         return float(ahead * emds[0] + (clients - ahead) * emds[1]) / clients
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         ahead = round(self.share * task.clients)
         groups = (("first", self.first, ahead), ("second", self.second, task.clients - ahead))
         tables = [
@@ -82,9 +82,9 @@ class Mixed(Family):
         ]
         return np.concatenate(tables)
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return 0.0, 1.0
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(**{**given, "share": share}) for share in (0.0, 1.0)]

@@ -10,7 +10,13 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.assign import Cell, emd_of_owners, owners_of_classes, shares_of_owners
-from unskew.data.partition.family import Family, Task, at_least_one, fraction_of, no_more_than_classes
+from unskew.data.partition.family import (
+    Family,
+    PartitionTask,
+    at_least_one,
+    fraction_of,
+    no_more_than_classes,
+)
 
 
 @dataclass(frozen=True)
@@ -31,16 +37,16 @@ class Q(Family):
     def __post_init__(self) -> None:
         fraction_of(self.q, "q of q")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         return _thrown_to_owners(task, 1, self.q)
 
     def closed_emd(self, classes: int, clients: int) -> float | None:
         return _closed(1, self.q, classes, clients)
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         return shares_of_owners(task, 1, _cell(self.q, task.clients))
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return _ends(1, len(task.present), task.clients)
 
     @classmethod
@@ -48,7 +54,7 @@ class Q(Family):
         return [cls(q) for q in _start(emd, 1, classes, clients)]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(end) for end in _ends(1, len(task.present), task.clients)]
 
 
@@ -72,17 +78,17 @@ class LimitLabelsQ(Family):
         at_least_one(self.t, "t of limit_labels_q")
         fraction_of(self.q, "q of limit_labels_q")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         no_more_than_classes(self.t, task.classes, "t of limit_labels_q")
         return _thrown_to_owners(task, self.t, self.q)
 
     def closed_emd(self, classes: int, clients: int) -> float | None:
         return _closed(self.t, self.q, classes, clients)
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         return shares_of_owners(task, self.t, _cell(self.q, task.clients))
 
-    def knob_ends(self, task: Task) -> tuple[float, float]:
+    def knob_ends(self, task: PartitionTask) -> tuple[float, float]:
         return _ends(self.t, len(task.present), task.clients)
 
     @classmethod
@@ -92,7 +98,7 @@ class LimitLabelsQ(Family):
         return [cls(t, q) for t in which for q in _start(emd, t, classes, clients)]
 
     @classmethod
-    def extremes(cls, task: Task, given: Mapping[str, Any]) -> list[Self]:
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         t = given.get("t", 1)
         return [cls(t, end) for end in _ends(t, len(task.present), task.clients)]
 
@@ -117,7 +123,7 @@ def _start(emd: float, t: int, classes: int, clients: int) -> list[float]:
     return [min(q, 1.0)] if q <= 1 + 1e-9 else []
 
 
-def _thrown_to_owners(task: Task, t: int, q: float) -> Array:
+def _thrown_to_owners(task: PartitionTask, t: int, q: float) -> Array:
     owners = owners_of_classes(task, t)
     counts = np.zeros((task.clients, task.classes), np.int64)
     for y in task.present:

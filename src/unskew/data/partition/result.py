@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.dataset import Dataset, checked_labels
+from unskew.data.dataset import Dataset, check_labels
 from unskew.data.federation import Federation, shown_name
-from unskew.data.files import damaged, read_npz, written_whole
+from unskew.data.files import damaged, read_npz, write_whole
 from unskew.errors import InputError
 
 FORMAT = "unskew partition 1"
@@ -70,7 +70,7 @@ class Partition:
 
     def check_labels(self, data: Dataset | Array | Sequence[int], where: str) -> None:
         """Refuse labels other than those the partition was made for."""
-        labels = data.y if isinstance(data, Dataset) else checked_labels(data, None, "the labels")
+        labels = data.y if isinstance(data, Dataset) else check_labels(data, None, "the labels")
         if labels_hash(labels) != self.record["labels_sha256"]:
             made_for = self.record.get("dataset") or "other labels"
             given = data.name if isinstance(data, Dataset) else "these labels"
@@ -84,7 +84,7 @@ class Partition:
         """Write an ``.npz`` file, whole or not at all."""
         target = Path(path)
         small = np.int32 if len(self.indices) + self.record["unused"] < 2**31 else np.int64
-        with written_whole(target) as beside, beside.open("wb") as file:
+        with write_whole(target) as beside, beside.open("wb") as file:
             np.savez(
                 file,
                 format=np.array(FORMAT),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.dataset import Dataset, checked_labels
+from unskew.data.dataset import Dataset, check_labels
 from unskew.data.partition.dirichlet import ALPHA_ENDS
 from unskew.errors import InputError
 
@@ -44,7 +44,7 @@ def solve_scarcity(
     A grid over alpha, then two
     nested bisections.
     """
-    labels = data.y if isinstance(data, Dataset) else checked_labels(data, None, "the labels")
+    labels = data.y if isinstance(data, Dataset) else check_labels(data, None, "the labels")
     classes = data.classes if isinstance(data, Dataset) else int(labels.max(initial=0)) + 1
     sizes = np.bincount(labels, minlength=classes)
     for value, name in ((sparsity, "sparsity"), (scarcity, "scarcity")):

@@ -10,8 +10,8 @@ from typing import Any
 
 from unskew.arrays import Array
 from unskew.data.dataset import Dataset
-from unskew.data.partition.expected import Expected, Pool, expected_on
-from unskew.data.partition.family import FAMILIES, Family, Task, build_family
+from unskew.data.partition.expected import ClassPool, Expected, expected_on
+from unskew.data.partition.family import FAMILIES, Family, PartitionTask, build_family
 from unskew.data.partition.presets import PRESETS
 from unskew.data.partition.uniform import Iid
 from unskew.errors import InputError
@@ -44,7 +44,7 @@ def expected_emd(
     ``samples_per_client`` in all. Where a formula is exact it is taken, and ``spread`` is 0; elsewhere a fixed number
     of partitions is drawn, always the same ones.
     """
-    pool = Pool.of(
+    pool = ClassPool.of(
         data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
     )
     return expected_on(build_family(expression), pool)
@@ -60,7 +60,7 @@ def reach(
     min_samples: int = 1,
 ) -> tuple[Expected, Expected]:
     """The lowest and highest EMD to be expected of a family, its other parameters as given or free."""
-    pool = Pool.of(
+    pool = ClassPool.of(
         data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
     )
     cls, given = _open(family)
@@ -69,7 +69,7 @@ def reach(
     return _reached(cls, pool, given)
 
 
-def _reached(cls: type[Family], pool: Pool, given: Mapping[str, Any]) -> tuple[Expected, Expected]:
+def _reached(cls: type[Family], pool: ClassPool, given: Mapping[str, Any]) -> tuple[Expected, Expected]:
     found = sorted(expected_on(member, pool) for member in cls.extremes(pool.task(0), given))
     return found[0], found[-1]
 
@@ -90,7 +90,7 @@ def solutions(
     many classes, 20 of them are listed.
     """
     _check(emd)
-    pool = Pool.of(
+    pool = ClassPool.of(
         data, clients, fraction=fraction, samples_per_client=samples_per_client, min_samples=min_samples
     )
     _listable(emd, pool)
@@ -114,7 +114,7 @@ def solutions(
     return found
 
 
-def _listable(emd: float, pool: Pool) -> None:
+def _listable(emd: float, pool: ClassPool) -> None:
     instead = f'ask for one family\'s with partition(data, "dirichlet", {pool.clients}, emd={emd:g})'
     if pool.classes > MOST_LISTED:
         raise InputError(
@@ -127,7 +127,7 @@ def _listable(emd: float, pool: Pool) -> None:
         )
 
 
-def _solved(cls: type[Family], emd: float, pool: Pool) -> list[Family]:
+def _solved(cls: type[Family], emd: float, pool: ClassPool) -> list[Family]:
     """Members of a family that have this EMD on average, or come as near as its steps allow."""
     found = []
     ways: list[Family] = list(cls.starts(emd, pool.classes, pool.clients, {}))
@@ -154,7 +154,7 @@ def _but_for_the_knob(member: Family) -> tuple[Any, ...]:
     return tuple(getattr(member, f.name) for f in _fields(type(member)) if f.name != member.knob)
 
 
-def _balanced(start: Family, emd: float, pool: Pool) -> Family | None:
+def _balanced(start: Family, emd: float, pool: ClassPool) -> Family | None:
     """The member whose knob gives this EMD on average; ``None`` where none does."""
     from scipy.optimize import brentq
 
@@ -240,7 +240,9 @@ def solvable(expression: str | Family, emd: float) -> tuple[type[Family], dict[s
     return cls, given
 
 
-def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Family], float]) -> Family:
+def fit(
+    expression: str | Family, emd: float, task: PartitionTask, measure: Callable[[Family], float]
+) -> Family:
     """The member of a family with this EMD on the data at hand, as ``measure`` finds it.
 
     The closed form is taken where it holds. Where it does not (a Dirichlet, unequal classes, few samples)
@@ -294,7 +296,7 @@ def fit(expression: str | Family, emd: float, task: Task, measure: Callable[[Fam
 
 
 def _turned(
-    member: Family, emd: float, task: Task, measure: Callable[[Family], float]
+    member: Family, emd: float, task: PartitionTask, measure: Callable[[Family], float]
 ) -> tuple[Family, float]:
     """The member, its knob turned until the measured EMD is the wanted one, and by how much it still is not."""
     miss = abs(measure(member) - emd)
@@ -314,7 +316,7 @@ def _turned(
     return member, miss
 
 
-def _oriented(member: Family, task: Task, measure: Callable[[Family], float]) -> tuple[float, float]:
+def _oriented(member: Family, task: PartitionTask, measure: Callable[[Family], float]) -> tuple[float, float]:
     """The knob's ends, that of less skew first."""
     ends = member.knob_ends(task)
     assert ends is not None
@@ -322,7 +324,7 @@ def _oriented(member: Family, task: Task, measure: Callable[[Family], float]) ->
     return ends if first <= second else (ends[1], ends[0])
 
 
-def _looked_at(start: Family, task: Task, measure: Callable[[Family], float]) -> None:
+def _looked_at(start: Family, task: PartitionTask, measure: Callable[[Family], float]) -> None:
     """Measured at even distances between the ends of its knob: few samples jump, and halving may miss the nearest."""
     ends = start.knob_ends(task)
     assert ends is not None
@@ -332,7 +334,7 @@ def _looked_at(start: Family, task: Task, measure: Callable[[Family], float]) ->
         measure(_with_knob(start, math.exp(place) if start.knob_is_log else place))
 
 
-def _polished(member: Family, task: Task, measure: Callable[[Family], float]) -> None:
+def _polished(member: Family, task: PartitionTask, measure: Callable[[Family], float]) -> None:
     """Measured more closely about one setting, between its neighbours of the grid."""
     ends = member.knob_ends(task)
     assert ends is not None

@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, shares
-from unskew.data.partition.family import Family, Task, above_zero
+from unskew.data.partition.family import Family, PartitionTask, above_zero
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class Iid(Family):
 
     name: ClassVar[str] = "iid"
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         rng = task.generator("shares")
         return _cut(task, equal_shares(task.samples, task.clients, rng), rng)
 
     def closed_emd(self, classes: int, clients: int) -> float:
         return 0.0
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         return np.full((task.clients, task.classes), 1 / (task.clients * task.classes))
 
 
@@ -45,11 +45,11 @@ class Quantity(Family):
     def __post_init__(self) -> None:
         above_zero(self.alpha, "alpha of quantity")
 
-    def counts(self, task: Task) -> Array:
+    def counts(self, task: PartitionTask) -> Array:
         rng = task.generator("shares")
         return _cut(task, shares(task.samples, self._weights(task, rng), rng), rng)
 
-    def _weights(self, task: Task, rng: np.random.Generator) -> Array:
+    def _weights(self, task: PartitionTask, rng: np.random.Generator) -> Array:
         if self.law == "dirichlet":
             return from_logs(log_gamma_draws(self.alpha, (task.clients,), rng))
         return from_logs(-self.alpha * np.log1p(rng.permutation(task.clients)))
@@ -57,12 +57,12 @@ class Quantity(Family):
     def closed_emd(self, classes: int, clients: int) -> float:
         return 0.0
 
-    def unlimited(self, task: Task) -> Array:
+    def unlimited(self, task: PartitionTask) -> Array:
         weights = self._weights(task, task.generator("shares"))
         return np.outer(weights / weights.sum(), np.full(task.classes, 1 / task.classes))
 
 
-def _cut(task: Task, sizes: Array, rng: np.random.Generator) -> Array:
+def _cut(task: PartitionTask, sizes: Array, rng: np.random.Generator) -> Array:
     """All samples shuffled and cut into pieces of these sizes, counted by class."""
     labels = rng.permutation(np.repeat(np.arange(task.classes), task.sizes))
     cell = np.repeat(np.arange(task.clients) * task.classes, sizes) + labels

@@ -18,7 +18,7 @@ from unskew.arrays import Array
 from unskew.data.audio import LogMel, read_wav
 from unskew.data.dataset import Dataset, hold_out
 from unskew.data.download import Remote
-from unskew.data.files import contents, damaged, data_folder, one_of, read_file, read_npz, written_whole
+from unskew.data.files import contents, damaged, data_folder, one_of, read_file, read_npz, write_whole
 from unskew.data.progress import progress
 from unskew.data.sources.source import Form, Source
 from unskew.errors import InputError
@@ -142,7 +142,7 @@ def _cache_paths(place: Path) -> tuple[Path, ...]:
 def _keep(arrays: dict[str, Array], place: Path) -> None:
     for cache in _cache_paths(place):
         try:
-            with written_whole(cache) as partial, partial.open("wb") as out:
+            with write_whole(cache) as partial, partial.open("wb") as out:
                 np.savez(out, **arrays)  # type: ignore[arg-type]  # its keywords are arrays, but for one flag
             return
         except OSError:

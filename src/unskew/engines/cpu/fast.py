@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult, Task
-from unskew.core.dispatch import client_job, gathered, weighed
+from unskew.core.client import ClientJob, ClientResult, LocalTraining
+from unskew.core.dispatch import gather_results, make_client_job, weigh_results
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
@@ -26,7 +26,7 @@ from unskew.core.store import OWN_MODEL, ClientStore
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.data.mapped import Mapped, mapped
+from unskew.data.mapped import Mapped, is_mapped
 from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights
 from unskew.engines.cpu.workers import Board, Crew, as_arrays, as_tensors, keep_memory
 from unskew.engines.device_data import DeviceData, tensor_of
@@ -71,7 +71,7 @@ class FastCPU(Here):
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
         store = round_inputs.store
         if not len(rows):
-            return gathered(job, leg, rows, [])
+            return gather_results(job, leg, rows, [])
         self._brief(job)
         template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
         models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
@@ -97,7 +97,7 @@ class FastCPU(Here):
         returns = [back[int(row)] for row in rows]
         for done in returns:
             done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
-        return gathered(job, leg, rows, returns, params, moved)
+        return gather_results(job, leg, rows, returns, params, moved)
 
     def _summed(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs, models: Board) -> Update:
         """A plain round of a linear rule: workers add the models up in fixed blocks and send no model back."""
@@ -106,7 +106,7 @@ class FastCPU(Here):
         store = round_inputs.store
         order = replace(leg, start={}, anchor=None, carry=None)
         self._tell("leg", (order, as_arrays(dict(round_inputs.shared)), round_inputs.moment))
-        raw = raw_weights(job, weighed(leg, rows, round_inputs.roster))
+        raw = raw_weights(job, weigh_results(leg, rows, round_inputs.roster))
         groups = blocks(rows)
         wide = {k: torch.empty(v.shape, dtype=torch.float64, device="meta") for k, v in leg.start.items()}
         sums = self._board("sums", wide, len(groups))
@@ -122,7 +122,7 @@ class FastCPU(Here):
         returns = [back[int(row)] for row in rows]
         for done in returns:
             done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
-        held = gathered(job, leg, rows, returns, {}, {})
+        held = gather_results(job, leg, rows, returns, {}, {})
         total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
         return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
 
@@ -177,9 +177,9 @@ class FastCPU(Here):
         if self.told.get("samples") is not samples or self.told.get("use of samples") != use:
             self.told |= {"samples": samples, "use of samples": use}
             arrays = {k: getattr(samples, k) for k in ("x", "y", "x_test", "y_test")}
-            tensors = {k: mapped(v) or _shareable(v, layout) for k, v in arrays.items()}
+            tensors = {k: is_mapped(v) or _shareable(v, layout) for k, v in arrays.items()}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
-            self._tell("samples", Samples(tensors, rest, layout, stacked, self.record))
+            self._tell("samples", SharedSamples(tensors, rest, layout, stacked, self.record))
         if self.told.get("federation") is not federation or self.told.get("roster") is not job.roster:
             self.told |= {"federation": federation, "roster": job.roster}
             lists = {"indices": federation.indices, "offsets": federation.offsets}
@@ -248,7 +248,7 @@ def untold(value: Any) -> str:
 
 
 @dataclass
-class Samples:
+class SharedSamples:
     """A data set's arrays in shared memory, or where they lie on disk."""
 
     tensors: dict[str, Tensor | Mapped]
@@ -302,7 +302,7 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     start = {k: v[1:] for k, v in rows.items()} if leg.stacked else models.row(1)
     leg = replace(leg, start=start, anchor=None if leg.anchor is None else models.row(0))
     store = ClientStore(as_tensors(work.memories))
-    task = Task(
+    task = LocalTraining(
         job.net,
         job.method.objective,
         job.local,
@@ -314,7 +314,7 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     if device_data.record:  # a recorded step depends on sizes, so what changes size is padded
         given = {o.name: o.roomy(given[o.name]) for o in job.method.objective}
     round_inputs = RoundInputs(roster, given, store, moment)
-    client_jobs = [client_job(job, leg, int(r), round_inputs, holdings) for r in work.rows]
+    client_jobs = [make_client_job(job, leg, int(r), round_inputs, holdings) for r in work.rows]
     if work.carry is not None:
         _go_on(client_jobs, work.carry)
     returns = (
@@ -341,7 +341,7 @@ def _clients(dataset: Dataset, lists: dict[str, Tensor]) -> tuple[Holdings, Rost
 def _added(
     board: Board,
     device_data: DeviceData,
-    task: Task,
+    task: LocalTraining,
     client_jobs: list[ClientJob],
     adds: tuple[int, list[float]],
 ) -> list[ClientResult]:

@@ -18,7 +18,7 @@ from torch import Tensor
 from unskew.core.engine import Job
 from unskew.core.types import BLOCK, TREES, VECTORS, Ids, Leg, Tree, Update, nbytes
 
-LARGE = 256 * 2**20
+LARGEST_STACK = 256 * 2**20
 """Bytes of models in one cohort from which only their sum is kept."""
 
 
@@ -66,7 +66,7 @@ def only_sum(job: Job, leg: Leg) -> bool:
     unknown = not job.roster.counted and any(part.reweighs for part in job.method.prepare)
     rows_needed = rows_needed or unknown  # then weights come with updates, and not before
     linear = job.method.aggregate.linear and leg.summable and not rows_needed
-    return linear and len(leg.clients) * nbytes(leg.start) > LARGE
+    return linear and len(leg.clients) * nbytes(leg.start) > LARGEST_STACK
 
 
 def raw_weights(job: Job, examples: Tensor) -> Tensor:

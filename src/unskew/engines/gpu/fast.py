@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult, Task
-from unskew.core.dispatch import client_job, gathered
+from unskew.core.client import ClientJob, ClientResult, LocalTraining
+from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
@@ -32,7 +32,7 @@ from unskew.engines.gpu.prefetch import Ahead
 from unskew.engines.gpu.stacked_graphs import Prefixes
 from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS, Lanes
 from unskew.engines.here import Here
-from unskew.engines.stacked import Block, blocked, returned, tensors
+from unskew.engines.stacked import ClientStack, split_into_blocks, tensors, unstack_results
 from unskew.errors import RunFailed
 from unskew.notices import warn
 from unskew.parts.select.full import Full
@@ -45,7 +45,7 @@ SMALL_PATCHES = 8e6
 its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN,
 B=10) gain, 13 MB (job A) loses."""
 
-MANY = 32
+MANY_CLIENTS = 32
 """Clients a round from which those that convolve are stacked: fewer do not fill one large kernel, and side by side
 they overlap. Measured: ``small_cnn`` with small batches is 1.5 times as fast side by side with ten clients, and 1.3
 times as fast stacked with a hundred."""
@@ -78,7 +78,7 @@ class FastGPU(Here):
         self.capture = self.device.type == "cuda" if capture is None else capture
         self.block, self.compile, self.precision = block, compile, precision
         self.largest: int | None = None  # a block that did not fit halves this
-        self._site: DeviceData | None = None
+        self._data: DeviceData | None = None
         self._stages: list[Stage] = []  # the last one used comes last
         self._ahead = Ahead()
         self._decided: tuple[Any, bool] = (None, False)
@@ -98,9 +98,9 @@ class FastGPU(Here):
         device_data = self.device_data(job)
         roomy = {o.name: o.roomy(round_inputs.shared[o.name]) for o in job.method.objective}
         round_inputs = replace(round_inputs, shared=roomy)
-        task = Task(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        task = LocalTraining(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
         client_jobs = [
-            client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
+            make_client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
         ]
         client_jobs, moved = device_data.make_room(client_jobs)
         if moved:  # captured steps read the pool where it was
@@ -124,7 +124,7 @@ class FastGPU(Here):
                 self._halve(self._room(job, size))
                 continue
             returns |= dict(zip(chosen, done, strict=True))
-        return gathered(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
+        return gather_results(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
 
     def judged(
         self, job: Job, model: Tree, places: Array | None, made: Made | None = None
@@ -134,13 +134,13 @@ class FastGPU(Here):
     def device_data(self, job: Job) -> DeviceData:
         if next(iter(job.net.initial.values())).device.type != self.device.type:
             job.net.to(self.device)
-        last, here = self._channels_last(job), self._site
+        last, here = self._channels_last(job), self._data
         alike = here is not None and (here.dtype, here.channels_last) == (job.dtype, last)
         if here is not None and alike and here.dataset is self.dataset:
             return here
-        self._site = DeviceData(self.dataset, job.dtype, self.device, channels_last=last)
+        self._data = DeviceData(self.dataset, job.dtype, self.device, channels_last=last)
         self._stages.clear()
-        return self._site
+        return self._data
 
     def again(self) -> FastGPU:
         twin = FastGPU(str(self.device), self.block, self.compile, self.precision, self.capture)
@@ -148,14 +148,14 @@ class FastGPU(Here):
         return twin
 
     def close(self) -> None:
-        self._site = None
+        self._data = None
         self._stages.clear()
 
     def _train(
         self,
         job: Job,
         leg: Leg,
-        task: Task,
+        task: LocalTraining,
         device_data: DeviceData,
         client_jobs: list[ClientJob],
         round_inputs: RoundInputs,
@@ -171,15 +171,21 @@ class FastGPU(Here):
         sizes = _batch_sizes(job, round_inputs.roster) if known else batch
         exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
         room = Room(size, steps, batch, job.net.norms and exact)
-        block = padded_to(room, blocked(task, client_jobs, job.dtype, self.device))
+        block = padded_to(room, split_into_blocks(task, client_jobs, job.dtype, self.device))
         stage = self._stage(job, task, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
         if last:  # while the GPU is at work
             self._ahead.guess(job, leg, round_inputs)
-        return returned(task, device_data.pool, block)
+        return unstack_results(task, device_data.pool, block)
 
     def _stage(
-        self, job: Job, task: Task, device_data: DeviceData, room: Room, block: Block, keep: int
+        self,
+        job: Job,
+        task: LocalTraining,
+        device_data: DeviceData,
+        room: Room,
+        block: ClientStack,
+        keep: int,
     ) -> Stage:
         """A stage that this block fits, from before or new; a room of its own for each size of batch."""
         way = Prefixes if self._stacks(job) else Lanes
@@ -234,7 +240,7 @@ class FastGPU(Here):
         about = (job.net, shape, job.local.batch, job.dtype, together)
         if self._decided[0] != about:
             held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
-            small = held <= SMALL_PATCHES and (together >= MANY or not job.net.convolves)
+            small = held <= SMALL_PATCHES and (together >= MANY_CLIENTS or not job.net.convolves)
             trial = job.net.patched()
             trial.to(self.device)  # what vmap can run differs between devices
             self._decided = about, small and trial.stackable(shape)
@@ -313,7 +319,7 @@ def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
-def padded_to(room: Room, block: Block) -> Block:
+def padded_to(room: Room, block: ClientStack) -> ClientStack:
     """The block with room for more clients, steps and samples: all of it padding, with learning rate 0."""
 
     def grown(value: Tensor, *sizes: int) -> Tensor:
@@ -351,10 +357,10 @@ class Stage:
 
     def __init__(
         self,
-        task: Task,
+        task: LocalTraining,
         device_data: DeviceData,
         room: Room,
-        block: Block,
+        block: ClientStack,
         way: type[Prefixes] | type[Lanes],
         capture: bool,
         compile: bool,
@@ -373,7 +379,7 @@ class Stage:
         inner = replace(task, net=net.halved() if precision == "bf16" else net)
         self.way: Lanes | Prefixes = way(inner, device_data.pool, self.block, room.exact, compile, capture)
 
-    def fits(self, task: Task, room: Room, block: Block) -> bool:
+    def fits(self, task: LocalTraining, room: Room, block: ClientStack) -> bool:
         """Whether this stage can play that block as it is."""
         same = (task.net, task.objectives, task.local) == (
             self.task.net,
@@ -382,7 +388,7 @@ class Stage:
         )
         return room == self.room and same and _signature(block) == self.signature
 
-    def play(self, block: Block) -> None:
+    def play(self, block: ClientStack) -> None:
         """Train a block: copy it in, replay its steps, and leave the models in it."""
         mine, theirs = tensors(self.block), tensors(block)
         _copied(list(mine.values()), [theirs[name] for name in mine])
@@ -415,7 +421,7 @@ def _copied(here: list[Tensor], there: list[Tensor]) -> None:
         torch._foreach_copy_([here[at] for at in places], [there[at] for at in places])
 
 
-def _signature(block: Block) -> tuple[Any, ...]:
+def _signature(block: ClientStack) -> tuple[Any, ...]:
     """Shapes and types of a block: what a captured step depends on."""
     shapes = tuple((n, v.shape, v.dtype) for n, v in sorted(tensors(block).items()))
     return (*shapes, block.own_anchor)

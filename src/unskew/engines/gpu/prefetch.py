@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from unskew.core.dispatch import Asked, stretched
+from unskew.core.dispatch import PlanInputs, stretch_budget
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.plan import Plan
 from unskew.core.roster import Roster
@@ -27,7 +27,7 @@ class Ahead:
     """
 
     def __init__(self) -> None:
-        self.made: dict[Asked, Plan] = {}
+        self.made: dict[PlanInputs, Plan] = {}
         self._missed = 0  # guesses in a row that nobody asked for
         self._opening = (-1, 1.0)  # the round at hand, and the share of its first leg
 
@@ -45,7 +45,7 @@ class Ahead:
         if self._missed < GUESSES and leg.settings.per_class is None and leg.settings.batch is None:
             self.made = {asked: asked.plan() for asked in self._next(job, leg, round_inputs)}
 
-    def _next(self, job: Job, leg: Leg, round_inputs: RoundInputs) -> list[Asked]:
+    def _next(self, job: Job, leg: Leg, round_inputs: RoundInputs) -> list[PlanInputs]:
         roster, t = round_inputs.roster, round_inputs.t
         spent = leg.done + leg.epochs
         if spent < 1:  # a schedule that hands models over: the same clients go on
@@ -55,10 +55,10 @@ class Ahead:
             clients, done, share = _next_cohort(job, roster, t), 0.0, self._opening[1]
         if not len(clients):
             return []
-        local = stretched(job, t)
+        local = stretch_budget(job, t)
         about = (clients, roster.sizes[clients], roster.budget[clients], roster.pooled[clients])
         return [
-            Asked(local, job.seed, t, client, held, budget, pooled, done, share)
+            PlanInputs(local, job.seed, t, client, held, budget, pooled, done, share)
             for client, held, budget, pooled in zip(*(a.tolist() for a in about), strict=True)
         ]
 

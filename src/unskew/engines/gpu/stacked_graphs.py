@@ -9,8 +9,8 @@ import warnings
 
 import torch
 
-from unskew.core.client import Pool, Task
-from unskew.engines.stacked import Block, Stepper
+from unskew.core.client import LocalTraining, Pool
+from unskew.engines.stacked import ClientStack, Stepper
 
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 """The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
@@ -19,14 +19,16 @@ SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 class Prefixes:
     """A block that stays where it is, and its stacked step as a graph for each of some numbers of clients."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, exact: bool, compile: bool, capture: bool):
+    def __init__(
+        self, task: LocalTraining, pool: Pool, block: ClientStack, exact: bool, compile: bool, capture: bool
+    ):
         self.block, self.capture = block, capture
         self.stepper = Stepper(task, pool, block, compile=compile)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
         self.sizes = sorted({max(1, round(block.census.shape[0] * share)) for share in SHARES})
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
 
-    def play(self, block: Block) -> None:
+    def play(self, block: ClientStack) -> None:
         """All steps of a block that was copied into this one."""
         self.now.zero_()
         if self.stepper.state:

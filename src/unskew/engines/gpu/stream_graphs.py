@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.client import Pool, Scene, Task, corrected, loss
+from unskew.core.client import LocalTraining, Pool, StepContext, correct_gradients, loss
 from unskew.core.optimisers import optimizer
 from unskew.core.slots import Batch
 from unskew.core.types import Tree
-from unskew.engines.stacked import Block
+from unskew.engines.stacked import ClientStack
 
 STREAMS = 16
 """Clients that run at once; more take turns on these, and share the memory of their steps. A GPU starts kernels at a
@@ -37,7 +37,9 @@ def _row(tree: Tree, i: int) -> Tree:
 class Lanes:
     """A block that stays where it is, and a lane for each of its rows."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, exact: bool, compile: bool, capture: bool):
+    def __init__(
+        self, task: LocalTraining, pool: Pool, block: ClientStack, exact: bool, compile: bool, capture: bool
+    ):
         rows = range(block.census.shape[0])
         # rows are sorted: the longest client, for whom all wait in the end, goes first
         tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
@@ -45,7 +47,7 @@ class Lanes:
         self.batch = block.index.shape[2]
         self.exact, self.norms = exact, task.net.norms
 
-    def play(self, block: Block) -> None:
+    def play(self, block: ClientStack) -> None:
         """All steps of a block that was copied into this one; clients take turns only in being launched."""
         lengths = [np.diff(e.plan.cuts).tolist() for e in block.client_jobs]
         lanes = self.lanes[: len(lengths)]
@@ -86,7 +88,9 @@ class Track:
 class Lane:
     """One row of a block that stays where it is, and the steps captured over it."""
 
-    def __init__(self, task: Task, pool: Pool, block: Block, i: int, compile: bool, track: Track | None):
+    def __init__(
+        self, task: LocalTraining, pool: Pool, block: ClientStack, i: int, compile: bool, track: Track | None
+    ):
         self.task, self.pool, self.block, self.i = task, pool, block, i
         self.params = {k: v[i].detach().requires_grad_() for k, v in block.params.items()}
         self.weights = {k: v[i] for k, v in block.params.items()}
@@ -151,7 +155,7 @@ class Lane:
 
         x, y = self.pool.take(now(block.index)[:size])
         weight = now(block.weight)[:size]
-        scene = Scene(
+        scene = StepContext(
             _row(block.anchor, i) if block.own_anchor else block.anchor,
             block.census[i],
             block.shared,
@@ -166,14 +170,20 @@ class Lane:
         grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
         with torch.no_grad():
             net = task.net.bound(self.buffers, seed, weight if padded else None)
-            grads = corrected(task, net, grads, self.weights, batch, scene)
+            grads = correct_gradients(task, net, grads, self.weights, batch, scene)
             rate = now(block.rate)
             self.rule.step(self.weights, grads, self.state, rate, self.now.squeeze(0))
             block.losses[i] += value.detach()
 
 
 def _loss(
-    task: Task, buffers: Tree, seed: Tensor | None, padded: bool, params: Tree, batch: Batch, scene: Scene
+    task: LocalTraining,
+    buffers: Tree,
+    seed: Tensor | None,
+    padded: bool,
+    params: Tree,
+    batch: Batch,
+    scene: StepContext,
 ) -> Tensor:
     net = task.net.bound(buffers, seed, batch.weight if padded else None)
     return loss(task, net, params, batch, scene)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unskew.core.exchanged_rows import labels_stored
+from unskew.core.exchanged_rows import store_labels
 from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
 from unskew.core.query import ClientView
@@ -166,7 +166,7 @@ def classifier(params: Tree, net: Net, features: Tensor) -> list[str]:
 
 def _small(labels: Tensor) -> Tensor:
     """Class numbers as they travel."""
-    return labels_stored(labels, int(labels.max()) + 1 if len(labels) else 1)
+    return store_labels(labels, int(labels.max()) + 1 if len(labels) else 1)
 
 
 def moments(features: Tensor, labels: Tensor, covariance: str = "full") -> Tree:

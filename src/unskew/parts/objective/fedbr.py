@@ -174,7 +174,7 @@ class FedBR(Objective):
         x, target = self.mixed(step)
         # a client that only waits for others to finish must not move its statistics either
         awake = (step.batch.weight.sum() > 0).to(x.dtype)
-        net = step.net.again(awake.expand(len(x)))
+        net = step.net.for_rows(awake.expand(len(x)))
         there = net.features(step.params, x)
         loss: Tensor | float = self.lam * cross_entropy(net.classify(step.params, there), target)
         if self.mu:

@@ -119,7 +119,7 @@ class FedGen(Objective):
         tree, classes = step.shared, step.out.logits.shape[-1]
         counts = (step.draws["label"] > 0).to(step.draws["noise"].dtype)
         label = (step.draws["label"][:, None] > tree["labels"][:-1]).sum(1)
-        aside = step.net.again(counts, remember=False)
+        aside = step.net.for_rows(counts, remember=False)
         made = generated(tree, step.draws["noise"], _one_hot(label, classes), self._shape(step))
         logits = self._judged(aside, step.params, made)
         each = F.cross_entropy(logits, label, reduction="none") * counts
@@ -127,7 +127,7 @@ class FedGen(Objective):
         if self.match:
             y = step.batch.y if step.batch.y.dim() == 2 else _one_hot(step.batch.y, classes)
             noise = step.draws["match"][: len(y)]
-            aside = step.net.again(step.batch.weight, remember=False)
+            aside = step.net.for_rows(step.batch.weight, remember=False)
             wanted = self._judged(aside, step.params, generated(tree, noise, y, self._shape(step))).detach()
             wanted = wanted.log_softmax(-1)
             apart = wanted.exp() * (wanted - step.out.logits.log_softmax(-1))

@@ -13,7 +13,7 @@ from torch.func import grad
 from torch.nn import functional as F
 
 from unskew.core.conditions import warn_of_silent
-from unskew.core.exchanged_rows import batch_of, dealt, gathered, handed_out, owners, roomy
+from unskew.core.exchanged_rows import batch_of, deal_rows, gather_rows, hand_out_rows, owners, pad_rows
 from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.questions import Questions
@@ -91,13 +91,13 @@ class FedMix(Objective):
     def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
         if not self.active:
             return {}
-        return gathered(query(self, "averages", roster.ids, seed=seed), range(roster.clients))
+        return gather_rows(query(self, "averages", roster.ids, seed=seed), range(roster.clients))
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
-        return handed_out(memory)
+        return hand_out_rows(memory)
 
-    def roomy(self, shared: Tree) -> Tree:
-        return roomy(shared)
+    def pad_rows(self, shared: Tree) -> Tree:
+        return pad_rows(shared)
 
     def givers(self, memory: Tree, clients: int) -> Ids:
         return owners(memory)
@@ -120,8 +120,8 @@ class FedMix(Objective):
         if not self.active:
             return {}
         if self.taylor:
-            return dealt(rng, steps, 1)
-        return {"beta": rng.beta(self.a, self.a, steps), **dealt(rng, steps, batch)}
+            return deal_rows(rng, steps, 1)
+        return {"beta": rng.beta(self.a, self.a, steps), **deal_rows(rng, steps, batch)}
 
     def inputs(self, batch: Batch, step: Step) -> Batch:
         if "rows" not in step.shared:

@@ -14,14 +14,14 @@ from unskew.core.conditions import enforce, planned
 from unskew.core.exchanged_rows import (
     Store,
     batch_of,
-    dealt,
-    gathered,
-    handed_out,
-    labels_stored,
+    deal_rows,
+    gather_rows,
+    hand_out_rows,
     owners,
-    restored,
-    roomy,
-    stored,
+    pad_rows,
+    restore_rows,
+    store_labels,
+    store_rows,
 )
 from unskew.core.net import Net
 from unskew.core.query import ClientView
@@ -36,7 +36,7 @@ FEATURES = ("features and labels of some samples to the next round's clients",)
 
 
 @dataclass
-class Mixed(Out):
+class MixedOut(Out):
     """A forward pass through the cut: the client's own features there, beside what went on from it."""
 
     own: Tensor = None  # type: ignore[assignment]  # dataclasses want a default after a default
@@ -134,9 +134,9 @@ class FLea(Objective):
         return 3.0 if self.variant == "code" and t == 0 else 1.0
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray[Any, Any]]:
-        return {"beta": rng.beta(self.a, self.a, (steps, batch)), **dealt(rng, steps, batch)}
+        return {"beta": rng.beta(self.a, self.a, (steps, batch)), **deal_rows(rng, steps, batch)}
 
-    def forward(self, step: Step) -> Mixed:
+    def forward(self, step: Step) -> MixedOut:
         net, layer, batch = step.net, self.cut(step.net), step.batch
         own = net.embed(step.params, batch.x, layer)
         if self.variant == "code" and "rows" in step.shared:
@@ -144,10 +144,10 @@ class FLea(Objective):
             # running averages for its gradient, and they must not move before that
             net = net.weighing(batch.weight)
         if self.variant == "code" or "rows" not in step.shared:
-            return Mixed(net.head(step.params, own, layer), batch.y, None, own, layer, own)
+            return MixedOut(net.head(step.params, own, layer), batch.y, None, own, layer, own)
         index, _ = batch_of(step.shared, step.draws, len(batch.x))
         mixed, target = self._mixed(step, own, index)
-        return Mixed(net.head(step.params, mixed, layer), target, None, mixed, layer, own)
+        return MixedOut(net.head(step.params, mixed, layer), target, None, mixed, layer, own)
 
     def _mixed(self, step: Step, own: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Features and labels of eq. 2."""
@@ -155,11 +155,11 @@ class FLea(Objective):
         beta = step.draws["beta"][: len(own)].to(own.dtype)
         mine, theirs = (soft_labels(y, classes) for y in (step.batch.y, step.shared["labels"][index]))
         wide = beta.reshape(-1, *[1] * (own.dim() - 1))
-        features = wide * own + (1 - wide) * restored(step.shared, index, own.dtype)
+        features = wide * own + (1 - wide) * restore_rows(step.shared, index, own.dtype)
         return features, beta[:, None] * mine + (1 - beta[:, None]) * theirs
 
     def penalty(self, step: Step) -> Tensor | float:
-        assert isinstance(step.out, Mixed)
+        assert isinstance(step.out, MixedOut)
         extra: Tensor | float = 0.0
         if self.variant == "code":
             extra = self._of_the_code(step, step.out)
@@ -173,7 +173,7 @@ class FLea(Objective):
             extra = extra + weight * found  # eq. 8
         return extra
 
-    def _of_the_code(self, step: Step, out: Mixed) -> Tensor | float:
+    def _of_the_code(self, step: Step, out: MixedOut) -> Tensor | float:
         """Cross-entropy of the mixed batch, and distillation on the shared one."""
         if "rows" not in step.shared:
             teacher = step.teacher().log_softmax(1)
@@ -184,13 +184,13 @@ class FLea(Objective):
         own = len(out.own)
         mixed, target = self._mixed(step, out.own, index[:own])
         shorter = batch.weight * there[:own]
-        logits = net.again(shorter).weighing(shorter).head(step.params, mixed, layer)
+        logits = net.for_rows(shorter).weighing(shorter).head(step.params, mixed, layer)
         extra = task_loss(logits, target, type(batch)(mixed, target, shorter))
         if self.distil:
-            theirs = restored(step.shared, index, out.own.dtype)
+            theirs = restore_rows(step.shared, index, out.own.dtype)
             # a client that only waits for others to finish must not move its statistics
             weight = (there & (batch.weight.sum() > 0)).to(theirs.dtype)
-            local = net.again(weight).weighing(weight).head(step.params, theirs, layer).log_softmax(1)
+            local = net.for_rows(weight).weighing(weight).head(step.params, theirs, layer).log_softmax(1)
             teacher = self._teacher(step, theirs)
             rows = (teacher.exp() * (teacher - local)).sum(1)
             extra = extra + self.distil * (rows * weight).sum() / weight.sum().clamp_min(1.0)
@@ -206,19 +206,19 @@ class FLea(Objective):
         chosen = rng.choice(len(client), int(self.shared_by(len(client))), replace=self.variant == "code")
         index = torch.from_numpy(np.sort(chosen))
         shown = client.embed(layer, index)
-        labels = labels_stored(client.labels[index.to(client.device)], client.classes)
-        return {**stored(shown, self.store), "labels": labels}
+        labels = store_labels(client.labels[index.to(client.device)], client.classes)
+        return {**store_rows(shown, self.store), "labels": labels}
 
     # --- the server
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
-        buffer = handed_out(memory)
+        buffer = hand_out_rows(memory)
         if self.variant == "code" and self.decor:
             buffer["decor"] = torch.tensor(self.decor * max(1 - t / 30, 1 / 3))
         return buffer
 
-    def roomy(self, shared: Tree) -> Tree:
-        return roomy(shared)
+    def pad_rows(self, shared: Tree) -> Tree:
+        return pad_rows(shared)
 
     def renew(self, memory: Tree, after: After) -> Tree:
         """Algorithm 1, lines 14 to 18."""
@@ -229,7 +229,7 @@ class FLea(Objective):
         givers = asked[counts > 0].tolist()
         answers = after.query(self, "features", givers, layer=self.cut(after.net), seed=after.seed)
         after.note(flea={"shared": int(counts.sum()), "silent": len(asked) - len(givers)})
-        return gathered(answers, givers)
+        return gather_rows(answers, givers)
 
     def givers(self, memory: Tree, clients: int) -> Ids:
         return owners(memory)

@@ -32,7 +32,7 @@ ALONE = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Scene:
+class ClusterInputs:
     """What clusters are formed from: label counts, closeness, rates, and which links are good enough."""
 
     counts: Array  # [K, classes]
@@ -206,7 +206,7 @@ class Clustered(Prepare):
         in_time = np.minimum(np.floor(self.T_th * rates / bits + 1e-9), sizes[:, None])
         if self.volume is not None:
             in_time = np.minimum(in_time, self.volume)
-        scene = Scene(counts, closeness, rates, linked, in_time)
+        scene = ClusterInputs(counts, closeness, rates, linked, in_time)
         heads = heads_of(linked, self.rank(scene))
         links = np.asarray((linked | linked.T).sum(1))
         head = joined(linked, heads, self.affinity(scene, heads))
@@ -218,11 +218,11 @@ class Clustered(Prepare):
             delay[m] = multicast_delay(bits * volume[m], rates[m, members])
         return Clusters(head, volume, delay, links)
 
-    def rank(self, scene: Scene) -> Array:
+    def rank(self, scene: ClusterInputs) -> Array:
         """Who becomes a head first: one number a node, the lowest first."""
         raise TypeError(f"{self.name} does not say who becomes a head: define rank()")
 
-    def affinity(self, scene: Scene, heads: list[int]) -> Array:
+    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
         """Whom a member joins: [K, heads], the largest of those that reach it."""
         raise TypeError(f"{self.name} does not say whom a member joins: define affinity()")
 

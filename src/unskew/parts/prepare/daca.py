@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.parts.prepare.clustered import Clustered, Scene
+from unskew.parts.prepare.clustered import Clustered, ClusterInputs
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class Daca(Clustered):
 
     join: Literal["unlike", "gain"] = "unlike"
 
-    def rank(self, scene: Scene) -> Array:
+    def rank(self, scene: ClusterInputs) -> Array:
         return np.asarray(np.abs(_distributions(scene.counts) - _global(scene)).sum(1))
 
-    def affinity(self, scene: Scene, heads: list[int]) -> Array:
+    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
         p = _distributions(scene.counts)
         if self.join == "unlike":
             return np.stack([np.abs(p - p[m]).sum(1) for m in heads], axis=1)
@@ -58,5 +58,5 @@ def _distributions(counts: Array) -> Array:
     return np.asarray(counts / np.maximum(1, counts.sum(1, keepdims=True)))
 
 
-def _global(scene: Scene) -> Array:
+def _global(scene: ClusterInputs) -> Array:
     return np.asarray(scene.counts.sum(0) / max(1, scene.counts.sum()))

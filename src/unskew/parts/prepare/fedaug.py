@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.augment import altered
+from unskew.augment import alter
 from unskew.core import conditions
 from unskew.core.conditions import enforce, planned
 from unskew.core.held import Held
@@ -99,7 +99,7 @@ class FedAug(Prepare):
         index = np.concatenate(
             [_in_turn(np.flatnonzero(labels == c), n, rng) for c, n in enumerate(more) if n]
         )
-        return held.adding(altered(held.dataset, held.x(index), rng), labels[index])
+        return held.adding(alter(held.dataset, held.x(index), rng), labels[index])
 
 
 def distances(counts: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.parts.prepare.clustered import Clustered, Scene
+from unskew.parts.prepare.clustered import Clustered, ClusterInputs
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Scc(Clustered):
     paper: ClassVar[str] = "DACA (Hu et al.), IV-A (SCC)"
     neutral: ClassVar[str | None] = "scc(e_th=1)"
 
-    def rank(self, scene: Scene) -> Array:
+    def rank(self, scene: ClusterInputs) -> Array:
         return -np.asarray((scene.closeness * scene.linked).sum(1))
 
-    def affinity(self, scene: Scene, heads: list[int]) -> Array:
+    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
         return np.asarray(scene.closeness[:, heads])

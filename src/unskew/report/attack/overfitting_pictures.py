@@ -14,7 +14,7 @@ from unskew.report.drawing import save_chart
 from unskew.report.results.gather import Record
 from unskew.report.results.look import colour_of
 from unskew.report.theme import BLUE, INK, MUTED, ORANGE, PALETTE
-from unskew.sealed import unsealed
+from unskew.sealed import unseal
 
 Picture = Any
 
@@ -22,7 +22,7 @@ Picture = Any
 def draw(folder: Path) -> list[Path]:
     """Draw what an analysis left in ``folder``: bars.png and tsne.png."""
     place = folder / "overfitting.json"
-    record = unsealed(place.read_bytes(), required=False)
+    record = unseal(place.read_bytes(), required=False)
     if record is None:
         raise damaged(place, "it is not JSON that fits its checksum")
     drawn = [save_chart(scores(record), folder / "bars.png", "Davies-Bouldin scores")]

@@ -21,7 +21,7 @@ from unskew.report.attack.pictures import (
 )
 from unskew.report.drawing import save_chart
 from unskew.report.grids import GRIDS, Image, grids, label
-from unskew.report.page import Block, Figure, Heading, Paragraph, Table, save_page
+from unskew.report.page import Block, Figure, Heading, Paragraph, TableBlock, save_page
 from unskew.report.results.look import colour_of
 from unskew.report.theme import themed
 
@@ -49,7 +49,7 @@ def _blocks(run: Path, record: dict[str, Any], said: Verdict) -> Iterator[Block]
     yield Paragraph(f"Beyond model updates a client discloses: {declared}.")
     yield Paragraph(SCALE, quiet=True)
     yield Heading("What each attack found")
-    yield Table(["attack", "what it found"], [list(pair) for pair in findings(record)])
+    yield TableBlock(["attack", "what it found"], [list(pair) for pair in findings(record)])
     for name, chart in charts(record):
         yield Heading(name.capitalize())
         yield Figure(themed(chart), CAPTIONS[name], alt=name)

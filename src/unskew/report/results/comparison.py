@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, get_args
 from unskew.errors import InputError, unknown
 from unskew.report.results.baseline import baseline_method, baseline_note
 from unskew.report.results.damage import refuse_without_numbers, with_damage
-from unskew.report.results.gather import ACCURACY, Record, looked
+from unskew.report.results.gather import ACCURACY, Record, look_into
 from unskew.report.results.groups import Problem, canonical, problems, uncounted
 from unskew.report.results.leaderboard import Row, leaderboard
-from unskew.report.results.reach import checked, cost_until
+from unskew.report.results.reach import check_target, cost_until
 from unskew.report.results.search import LeftOut
 from unskew.report.results.statistics import Spread
 from unskew.report.results.words import Headline, headline
@@ -73,10 +73,10 @@ def compare(
     ``target`` names accuracies whose cost is told, in place of those the runs watched for; ``spread`` says what ± is;
     ``labels`` says what methods are called.
     """
-    goals = checked(target)
+    goals = check_target(target)
     if spread not in get_args(Spread):
         raise unknown("spread", spread, get_args(Spread))
-    read, left_out = looked(runs)
+    read, left_out = look_into(runs)
     records = labelled(read, labels or {})
     refuse_without_numbers(records)
     found = problems(records)

@@ -7,7 +7,7 @@ from typing import Any
 
 from unskew.metrics import Skew, skew
 from unskew.report.charts import partition_picture
-from unskew.report.page import Block, Figure, Paragraph, Table
+from unskew.report.page import Block, Figure, Paragraph, TableBlock
 from unskew.report.results.gather import Record
 from unskew.report.results.groups import Problem
 from unskew.report.results.statistics import estimate
@@ -61,10 +61,10 @@ def data_section(problem: Problem) -> Iterator[Block]:
             table.append([title, value, between, span, meaning])
     if len(measured) > 1:
         seeds = f"over {len(measured)} seeds"
-        yield Table(["measure", "mean", seeds, "range", "meaning"], table, frozenset({"mean", seeds}))
+        yield TableBlock(["measure", "mean", seeds, "range", "meaning"], table, frozenset({"mean", seeds}))
     else:
         rows = [[title, value, span, meaning] for title, value, _, span, meaning in table]
-        yield Table(["measure", "value", "range", "meaning"], rows, frozenset({"value"}))
+        yield TableBlock(["measure", "value", "range", "meaning"], rows, frozenset({"value"}))
 
 
 def _skew_of(record: Record) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from unskew.errors import InputError
 from unskew.notices import warn
-from unskew.report.page import Block, Paragraph, Table
+from unskew.report.page import Block, Paragraph, TableBlock
 from unskew.report.results import words
 from unskew.report.results.gather import Record, number
 from unskew.report.results.leaderboard import Row
@@ -25,7 +25,9 @@ def disclosure_section(tables: Sequence[tuple[Any, Sequence[Row]]]) -> Iterator[
     head = ["method", "beyond a model update", "sent by clients", "sent to clients", "exposure", "c"]
     table = [[method, *_told(record)] for method, record in records.items()]
     kept = [0, 1, *(at for at in range(2, 6) if any(row[at] != words.DASH for row in table))]
-    yield Table([head[at] for at in kept], [[row[at] for at in kept] for row in table], frozenset(head[2:]))
+    yield TableBlock(
+        [head[at] for at in kept], [[row[at] for at in kept] for row in table], frozenset(head[2:])
+    )
     if len(kept) > 2:
         yield Paragraph(
             "Bytes are those of a run beyond models, of its first seed. Exposure is the share of ordered pairs of "
@@ -96,7 +98,7 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
         )
         return
     yield Title("What attacks got out of it", "attacks", 3)
-    yield Table(
+    yield TableBlock(
         ["method", "attack", "what it found"],
         [
             [f"{r.called}, seed {r.spec.seed}", name, sentence]

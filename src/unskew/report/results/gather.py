@@ -149,12 +149,12 @@ class Record:
 
 def gather(runs: Runs) -> list[Record]:
     """The records of runs, run folders, or folders with run folders at any depth; each folder once."""
-    return looked(runs)[0]
+    return look_into(runs)[0]
 
 
-def looked(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
+def look_into(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
     """The records that ``gather`` gives, and what was found beside them but cannot be read."""
-    named = listed(runs)
+    named = list_names(runs)
     if not named:
         raise InputError("there is nothing to report: name at least one run folder")
     records: list[Record] = []
@@ -184,7 +184,7 @@ def looked(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
     return records, left_out
 
 
-def listed(runs: Runs) -> list[Named]:
+def list_names(runs: Runs) -> list[Named]:
     """What was named, as a list, whether it was one thing or many."""
     return list(runs) if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from unskew.errors import InputError
-from unskew.expression import written
+from unskew.expression import write_value
 from unskew.report.results.gather import Record
 from unskew.report.results.search import LeftOut
 from unskew.runs.spec import Spec
@@ -134,7 +134,7 @@ def _settings(record: Record) -> dict[str, Any]:
     chosen["method_label"] = None if record.called == record.spec.method else record.called
     if record.data.get("given"):
         chosen["dataset"] = record.data.get("name", chosen["dataset"])
-    if (column := chosen["client"]) and chosen["partition"] == f"by({written(column)})":
+    if (column := chosen["client"]) and chosen["partition"] == f"by({write_value(column)})":
         chosen["client"] = None  # which says the same again
     return chosen
 

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from unskew.report.page import Block, Figure, Paragraph, Table
+from unskew.report.page import Block, Figure, Paragraph, TableBlock
 from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
@@ -54,7 +54,7 @@ def joining_section(rows: Sequence[Row], looks: Mapping[str, Style]) -> Iterator
         )
 
 
-def _table(runs: Sequence[Record], methods: Sequence[Row]) -> Table | None:
+def _table(runs: Sequence[Record], methods: Sequence[Row]) -> TableBlock | None:
     """One line a client: alone, and with each method; means over seeds."""
     names = [one["client"] for one in each_client(runs[0])]
     same = all([one["client"] for one in each_client(run)] == names for run in runs)
@@ -67,7 +67,7 @@ def _table(runs: Sequence[Record], methods: Sequence[Row]) -> Table | None:
         [name, f"{100 * value:.1f}", f"{100 * best.final.mean:.1f}", signed(best.final.mean - value)]
         for name, value in zip(names, own.tolist(), strict=True)
     ]
-    return Table(head, cells, frozenset(head[1:]))
+    return TableBlock(head, cells, frozenset(head[1:]))
 
 
 def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapping[str, Style]) -> Picture:

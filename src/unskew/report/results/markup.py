@@ -230,7 +230,7 @@ def differences(common: str, own: Sequence[tuple[str, str]]) -> Markup:
     )
 
 
-def folded(title: str, inner: str) -> Markup:
+def fold(title: str, inner: str) -> Markup:
     return Markup(f"<details class=fold><summary>{escape(title)}</summary>{inner}</details>")
 
 

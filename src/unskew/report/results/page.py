@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from unskew.report.page import Block, Figure, Paragraph, Table, save_page
+from unskew.report.page import Block, Figure, Paragraph, TableBlock, save_page
 from unskew.report.results import words
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.curves import learning_curves
@@ -24,7 +24,7 @@ from unskew.report.results.markup import (
     contents,
     cost_table,
     differences,
-    folded,
+    fold,
     leaderboard_table,
     matrix,
     notice,
@@ -195,7 +195,7 @@ def _faults(rows: Sequence[Row]) -> Iterator[Block]:
         ]
         for row in rows
     ]
-    yield Table(head, table, frozenset(head[1:]))
+    yield TableBlock(head, table, frozenset(head[1:]))
     yield Paragraph("Clients, added up over a run's rounds; mean over seeds.", quiet=True)
     named = [
         f"<li>{escape(row.group.label)}, seed {record.spec.seed}: {escape(_clients(record.named('rejected')))}"
@@ -204,7 +204,7 @@ def _faults(rows: Sequence[Row]) -> Iterator[Block]:
         if record.named("rejected")
     ]
     if named:
-        yield folded("Whose answers were rejected", f"<ul>{''.join(named)}</ul>")
+        yield fold("Whose answers were rejected", f"<ul>{''.join(named)}</ul>")
 
 
 def _clients(named: Sequence[tuple[int, list[int]]]) -> str:
@@ -244,12 +244,12 @@ def _runs(compared: Comparison) -> Iterator[Block]:
                 cells = [group.label, str(record.spec.seed), state, f"{record.round} of {record.spec.rounds}"]
                 cells += [final, best, words.duration(record.total("wall_s")), record.name]
                 table.append(([problem.name] if several else []) + cells)
-    listed = Table(
+    listed = TableBlock(
         (["data"] if several else []) + head,
         table,
         frozenset({"seed", "rounds", "final, %", "best, %", "time"}),
     )
-    yield listed if len(table) <= 24 else folded(f"{len(table)} runs", listed.html(0))
+    yield listed if len(table) <= 24 else fold(f"{len(table)} runs", listed.html(0))
 
 
 def _same(record: Record, counted: Record) -> str:

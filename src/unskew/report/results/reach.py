@@ -66,7 +66,7 @@ def cost_until(record: Record, target: float) -> dict[str, float] | None:
     return {"rounds": float(round)} | {name: record.total(name, round) for name in known}
 
 
-def checked(targets: float | Sequence[float]) -> tuple[float, ...]:
+def check_target(targets: float | Sequence[float]) -> tuple[float, ...]:
     """The targets that somebody asks for, in rising order, each once; refused where they are no accuracies."""
     given = [targets] if isinstance(targets, (int, float)) else list(targets)
     for target in given:

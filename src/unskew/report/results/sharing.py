@@ -7,7 +7,7 @@ from typing import Any
 
 from unskew.arrays import Array
 from unskew.report.clusters import Cluster, cluster_picture
-from unskew.report.page import Block, Figure, Paragraph, Table
+from unskew.report.page import Block, Figure, Paragraph, TableBlock
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
 from unskew.report.theme import themed
@@ -55,7 +55,7 @@ def sharing_section(rows: Sequence[Row], labels: Sequence[str] | None) -> Iterat
         "after, DACA eq. 5",
         "isolated",
     ]
-    yield Table(head, table, frozenset(head[1:]))
+    yield TableBlock(head, table, frozenset(head[1:]))
     yield Paragraph(
         "Samples received count a sample once a receiver. The system EMD after sharing is weighted by what clients "
         "hold then; DACA's eq. 5 as printed divides by the samples there were before, and can rise.",

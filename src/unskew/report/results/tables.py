@@ -76,7 +76,7 @@ def latex_text(compared: Comparison) -> str:
     for problem, rows in compared.tables:
         lines.append("\\midrule")
         if len(compared.tables) > 1:
-            lines.append(f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escaped(problem.name)}}}}} \\\\")
+            lines.append(f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escape(problem.name)}}}}} \\\\")
         winner = words.contenders(rows)[0]
         lines += [
             " & ".join(_cells(row, row is winner and len(rows) > 1, compares, goals)) + " \\\\"
@@ -111,7 +111,7 @@ def _costs(compared: Comparison) -> list[str]:
             if not goal.asked:
                 continue
             name = f"To {words.goal(goal)}" + (f" · {problem.name}" if len(compared.tables) > 1 else "")
-            lines += ["\\midrule", f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escaped(name)}}}}} \\\\"]
+            lines += ["\\midrule", f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escape(name)}}}}} \\\\"]
             lines += [" & ".join(_paid(row, row.reached[at], peers, air)) + " \\\\" for row in rows]
     return [*lines, "\\bottomrule", "\\end{tabular}", ""]
 
@@ -121,22 +121,22 @@ def _paid(row: Row, to: Reached, peers: bool, air: bool) -> list[str]:
     seeds = f"{to.seeds} of {to.of}"
     if to.rounds is None:
         when = "never" if row.group.complete else "not so far"
-        return [escaped(row.group.label), seeds, when, *([""] * (3 + peers + air))]
+        return [escape(row.group.label), seeds, when, *([""] * (3 + peers + air))]
     moved = [cost["bytes_down"], cost["bytes_up"], *([cost["bytes_peer"]] if peers else [])]
-    cells = ["--" if bound else escaped(words.size(count)) for count in moved]
+    cells = ["--" if bound else escape(words.size(count)) for count in moved]
     if air:
-        cells.append("--" if bound or "air_s" not in cost else escaped(words.duration(cost["air_s"])))
-    steps = escaped(words.amount(cost["sample_steps"]))
-    return [escaped(row.group.label), seeds, words.rounds(to.rounds), *cells, steps]
+        cells.append("--" if bound or "air_s" not in cost else escape(words.duration(cost["air_s"])))
+    steps = escape(words.amount(cost["sample_steps"]))
+    return [escape(row.group.label), seeds, words.rounds(to.rounds), *cells, steps]
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Text that LaTeX prints as it is."""
     return "".join(_SPECIAL.get(character, character) for character in text)
 
 
 def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[str]:
-    cells = [escaped(row.group.label), str(row.final.n), _number(row.final, won), _number(row.best)]
+    cells = [escape(row.group.label), str(row.final.n), _number(row.final, won), _number(row.best)]
     if compares:
         apart = row.difference
         if apart is None or apart.mean is None:
@@ -144,11 +144,11 @@ def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[
         else:
             around = f" \\pm {words.plain(apart.around)}" if apart.around is not None else ""
             signed = words.signed(apart.mean, 2).replace("−", "-")
-            cells += [f"${signed}{around}$", escaped(words.p_text(apart.p))]
+            cells += [f"${signed}{around}$", escape(words.p_text(apart.p))]
     reached = {r.target: words.when_reached(r, row.group.complete) for r in row.reached}
-    cells += [escaped(reached.get(goal, words.DASH)) for goal in goals]
+    cells += [escape(reached.get(goal, words.DASH)) for goal in goals]
     traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
-    return [*cells, escaped(traffic), escaped(words.amount(row.sample_steps.mean))]
+    return [*cells, escape(traffic), escape(words.amount(row.sample_steps.mean))]
 
 
 def _number(of: Estimate, bold: bool = False) -> str:

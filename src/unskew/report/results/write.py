@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unskew.data.files import written_whole
+from unskew.data.files import write_whole
 from unskew.errors import InputError, unknown
 from unskew.notices import warn
 from unskew.report.page import output
 from unskew.report.results.comparison import Comparison, compare
 from unskew.report.results.damage import damage_told
-from unskew.report.results.gather import listed
+from unskew.report.results.gather import list_names
 
 if TYPE_CHECKING:
     from unskew.report.results.gather import Runs
@@ -97,7 +97,7 @@ def save(
         if told := damage_told(compared.records):  # a table has no headline to say it in
             warn(told, stacklevel=2)
         text = csv_text(compared) if kind == "csv" else latex_text(compared)
-        with written_whole(place) as draft:
+        with write_whole(place) as draft:
             draft.write_text(text, encoding="utf-8")
 
 
@@ -124,7 +124,7 @@ def pixels(width: float | str, kind: str) -> float:
 
 def _folder(runs: Runs) -> Path:
     """The one folder that was named, if it was one."""
-    named = listed(runs)
+    named = list_names(runs)
     if len(named) == 1:
         one = named[0] if isinstance(named[0], (str, Path)) else named[0].path
         if one is not None and Path(one).is_dir():

@@ -1,0 +1,1 @@
+"""From settings to a finished run folder: spec, set-up, the loop over rounds, checkpoints, sweeps."""
