@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from run_folders import six_runs, write_run  # noqa: F401  fixtures of reports and of their command
+
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 

@@ -184,7 +184,7 @@ def test_a_job_that_fails_does_not_lose_the_others(monkeypatch: pytest.MonkeyPat
             raise RunFailed("no memory")
         return [Score("fast", "engine", seconds=[1.0], samples=[10])]
 
-    monkeypatch.setattr(comparing, "compared", broken)
+    monkeypatch.setattr(comparing, "compare_job", broken)
     report = bench(Options(jobs=[JOBS["A"], TINY], engines=["fast"], device="cpu"))
     assert report["jobs"][0]["skipped"] == "failed: no memory"
     assert report["jobs"][1]["results"][0]["samples_per_s"] == 10

@@ -94,7 +94,8 @@ def test_what_clients_send_before_round_0_is_on_the_air_by_whoever_sends_it():
 
 def test_bytes_of_no_leg_are_spread_over_the_cohort():
     """40 bytes counted beside the legs, over 4 clients at a kilobit a second: 80 bits each, 0.08 s."""
-    from unskew.network import Air, network_of
+    from unskew.core.air import Air
+    from unskew.network import network_of
 
     air = Air(network_of(FLAT), 8, 0, 0)
     air.down(np.arange(4), 100.0)
