@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unskew.data.files import write_whole
+from unskew.files import write_file
 from unskew.seeds import generator
 
 IMG = Path(__file__).resolve().parent / "img"
@@ -113,8 +113,7 @@ class Drawing:
         self.line(x - 6, y, x + 34 * len(values) - 4, y, GREY, 1)
 
     def save(self, name: str) -> None:
-        with write_whole(IMG / f"{name}.svg") as draft:
-            draft.write_text("\n".join([*self.parts, "</svg>", ""]), encoding="utf-8")
+        write_file(IMG / f"{name}.svg", "\n".join([*self.parts, "</svg>", ""]))
 
 
 def moon() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from unskew.progress import Bar, Drawn, duration, voice, working
+from unskew.progress import Bar, Drawn, Work, duration, voice, working
 from unskew.runs.measure import gamma
 from unskew.runs.rounds import run
 from unskew.runs.setup import prepare
@@ -77,7 +77,7 @@ def test_gamma_says_how_far_it_is_and_how_many_clients_it_drew(capsys: pytest.Ca
 def test_a_bar_of_long_work_stands_below_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a task of the run's own bar while it lasts."""
     monkeypatch.setattr("unskew.progress.MOMENT", 0.0)
-    bar = Bar("fedavg", 2, 0)
+    bar = Bar("fedavg · seed 0", 2, 0)
     with voice(bar):
         with working("clients", 3) as advance:
             advance(2)
@@ -86,7 +86,7 @@ def test_a_bar_of_long_work_stands_below_the_runs(monkeypatch: pytest.MonkeyPatc
                 ("clients", 2),
             ]
         assert len(bar.bar.tasks) == 1
-    alone = Drawn("alone", 2, None)
+    alone = Drawn(Work("alone", 2), None)
     alone.advance(1)
     assert alone.bar is not None
     alone.end()
@@ -101,3 +101,17 @@ def test_times_are_said_in_words() -> None:
         "1.7 h",
         "25.0 h",
     ]
+
+
+@pytest.mark.usefixtures("slow")
+def test_work_known_to_be_long_is_told_as_it_begins_and_in_its_unit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A download names itself at once, then says megabytes."""
+    with working("downloading x", 3_000_000, in_bytes=True, at_once=True) as advance:
+        assert capsys.readouterr().err == "downloading x\n"
+        advance(1_500_000)
+    assert capsys.readouterr().err == "downloading x: 1.5 MB of 3.0 MB, 0 s left\n"
+    with voice(False), working("unheard", 2, at_once=True):
+        pass
+    assert capsys.readouterr().err == ""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,23 +90,25 @@ class Bar:
         self.bar.update(self.task, completed=line["round"])
 
 
-def make_bar(transient: bool = False, left: bool = True) -> RichProgress:
+def make_bar(transient: bool = False, left: bool = True, in_bytes: bool = False) -> RichProgress:
     """The one bar: what, how far, what is to say, how long it has taken and, unless that is said, how long it will."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
+        DownloadColumn,
         MofNCompleteColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
+        TransferSpeedColumn,
     )
     from rich.progress import Progress as RichProgress
 
     return RichProgress(
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}", style="bold", markup=False),  # methods may hold brackets
         BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[said]}"),
+        *((DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)),
+        TextColumn("{task.fields[said]}", markup=False),
         TimeElapsedColumn(),
         *((TextColumn("[dim]left[/]"), TimeRemainingColumn()) if left else ()),
         console=Console(stderr=True),
@@ -135,9 +138,14 @@ def voice(speaks: object) -> Iterator[None]:
 
 
 @contextmanager
-def working(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show on stderr how far long work is: call what is given with each further amount that is done."""
-    told = _told(what, total)
+def working(
+    what: str, total: int | None = None, *, in_bytes: bool = False, at_once: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """Show on stderr how far long work is: call what is given with each further amount that is done.
+
+    ``at_once``: it is known to take long, or is something that a user should know of, and so is told as it begins.
+    """
+    told = _told(Work(what, total, in_bytes, at_once))
     run = _voice.get()
     before = _voice.set(
         run if isinstance(run, Bar) else told
@@ -149,15 +157,28 @@ def working(what: str, total: int | None = None) -> Iterator[Callable[[int], Non
         told.end()
 
 
-def _told(what: str, total: int | None) -> Quiet:
+@dataclass(frozen=True)
+class Work:
+    """What is to be told of long work."""
+
+    what: str
+    total: int | None
+    in_bytes: bool = False
+    at_once: bool = False
+
+    def amount(self, done: int) -> str:
+        return f"{done / 1e6:,.1f} MB" if self.in_bytes else f"{done:,}"
+
+
+def _told(work: Work) -> Quiet:
     speaks = _voice.get()
     if isinstance(speaks, Bar):
-        return Drawn(what, total, speaks.bar)
+        return Drawn(work, speaks.bar)
     if isinstance(speaks, Lines):
-        return Written(what, total)
+        return Written(work)
     if speaks is not True:
         return Quiet()
-    return Drawn(what, total, None) if is_terminal() else Written(what, total)
+    return Drawn(work, None) if is_terminal() else Written(work)
 
 
 class Quiet:
@@ -173,42 +194,50 @@ class Quiet:
 class Written(Quiet):
     """Plain lines about long work, fewer and fewer."""
 
-    def __init__(self, what: str, total: int | None):
-        self.what, self.total, self.done = what, total, 0
+    def __init__(self, work: Work):
+        self.work, self.done = work, 0
         self.began = time.monotonic()
         self.next = LINE
+        if work.at_once:
+            _say(work.what)
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
-        taken = time.monotonic() - self.began
-        if taken < self.next or self.done == self.total:
+        taken, work = time.monotonic() - self.began, self.work
+        if taken < self.next or self.done == work.total:
             return
         self.next = taken + max(LINE, taken / 3)
-        if self.total is None:
-            _say(f"{self.what}: {self.done:,} so far, {duration(taken)}")
+        if work.total is None:
+            _say(f"{work.what}: {work.amount(self.done)} so far, {duration(taken)}")
         else:
-            left = taken / max(1, self.done) * (self.total - self.done)
-            _say(f"{self.what}: {self.done:,} of {self.total:,}, {duration(left)} left")
+            left = taken / max(1, self.done) * (work.total - self.done)
+            _say(f"{work.what}: {work.amount(self.done)} of {work.amount(work.total)}, {duration(left)} left")
 
 
 class Drawn(Quiet):
     """A bar of long work, below the run's own where there is one."""
 
-    def __init__(self, what: str, total: int | None, within: RichProgress | None):
-        self.what, self.total, self.within = what, total, within
+    def __init__(self, work: Work, within: RichProgress | None):
+        self.work, self.within = work, within
         self.bar: RichProgress | None = None
         self.done, self.began = 0, time.monotonic()
+        if work.at_once:
+            self._show()
 
     def advance(self, amount: int = 1) -> None:
         self.done += amount
         if self.bar is None:
             if time.monotonic() - self.began < MOMENT:
                 return
-            self.bar = self.within or make_bar(transient=True)
-            if self.within is None:
-                self.bar.start()
-            self.task = self.bar.add_task(self.what, total=self.total, said="")
+            self.bar = self._show()
         self.bar.update(self.task, completed=self.done)
+
+    def _show(self) -> RichProgress:
+        self.bar = self.within or make_bar(transient=True, in_bytes=self.work.in_bytes)
+        if self.within is None:
+            self.bar.start()
+        self.task = self.bar.add_task(self.work.what, total=self.work.total, said="")
+        return self.bar
 
     def end(self) -> None:
         if self.bar is None:

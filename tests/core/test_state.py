@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from unskew.core.state import ClientStore, State, load_state, save_state, write_atomically
+from unskew.core.state import ClientStore, State, load_state, save_state
 from unskew.errors import InputError
 from unskew.runs.rounds import params_hash
 
@@ -142,22 +141,6 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
         "000003.safetensors has checkpoint format 0, this version reads 1; resume it with the version of unskew "
         "that wrote it"
     )
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = tmp_path / "result.json"
-    write_atomically(target, "old")
-
-    def full(file: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_atomically(target, "new")
-    assert target.read_text() == "old"
-    assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
 
 
 def test_what_a_kill_left_half_written_is_not_read(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from unskew.data import load
 from unskew.data.dataset import hold_out
-from unskew.data.files import contents, data_folder, read_npz, write_whole
+from unskew.data.files import contents, data_folder, read_npz
 from unskew.data.sources import SOURCES, about
 from unskew.errors import InputError
 from unskew.expression import render
@@ -131,21 +131,6 @@ def test_what_is_no_npz_file_is_named(data: bytes, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(InputError, match=f"^{path} is damaged: "):
         read_npz(path)
-
-
-def test_a_file_takes_its_name_only_when_whole(tmp_path: Path) -> None:
-    path = tmp_path / "x"
-    path.write_text("old")
-
-    def fail_halfway() -> None:
-        with write_whole(path) as partial:
-            partial.write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail_halfway()
-    assert path.read_text() == "old"
-    assert [f.name for f in tmp_path.iterdir()] == ["x"]
 
 
 def test_holding_out_takes_the_same_share_of_each_class_and_leaves_one_to_train_on() -> None:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from unskew.cli import options
 from unskew.cli.app import app
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from unskew.report.results.leaderboard import Row
     from unskew.runs.sweep import Cell
 
@@ -115,30 +116,23 @@ class Bars:
     """How far every method is: a bar each on a terminal, a line a finished run elsewhere."""
 
     def __init__(self, speaks: bool):
-        console = Console(stderr=True)
-        self.drawn, self.told = speaks and console.is_terminal, speaks and not console.is_terminal
-        self.bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("rounds"),
-            TextColumn("{task.fields[accuracy]}", style="bold"),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not self.drawn,
-            refresh_per_second=4,
-        )
+        from unskew.progress import is_terminal, make_bar
+
+        self.bars = make_bar(left=False) if speaks and is_terminal() else None
+        self.told = speaks and self.bars is None
         self.tasks: dict[str, TaskID] = {}
         self.ended: list[str] = []
         self.seen: dict[str, tuple[int, float | None]] = {}  # cell -> rounds, accuracy
         self.looked = 0.0
 
     def __enter__(self) -> Bars:
-        self.bars.start()
+        if self.bars is not None:
+            self.bars.start()
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self.bars.stop()
+        if self.bars is not None:
+            self.bars.stop()
 
     def __call__(self, cells: list[Cell]) -> None:
         now = [cell for cell in cells if cell.status in ("done", "failed") and cell.name not in self.ended]
@@ -154,20 +148,20 @@ class Bars:
                 said = f"accuracy {accuracy:.4f}" if cell.status == "done" else cell.status
                 many = f"{len(self.ended)} of {len(cells)}"
                 typer.echo(f"{many}: {cell.spec.method}, seed {cell.spec.seed}: {said}", err=True)
-        if self.drawn:
+        if self.bars is not None:
             for method in dict.fromkeys(cell.spec.method for cell in cells):
-                self._draw(method, [cell for cell in cells if cell.spec.method == method])
+                self._draw(self.bars, method, [cell for cell in cells if cell.spec.method == method])
 
-    def _draw(self, method: str, cells: list[Cell]) -> None:
+    def _draw(self, bars: Progress, method: str, cells: list[Cell]) -> None:
         if method not in self.tasks:
             total = sum(cell.spec.rounds for cell in cells)
-            self.tasks[method] = self.bars.add_task(method, total=total, accuracy="", start=False)
+            self.tasks[method] = bars.add_task(method, total=total, said="rounds", start=False)
         seen = [self.seen[cell.name] for cell in cells if cell.name in self.seen]
         if seen:
-            self.bars.start_task(self.tasks[method])
+            bars.start_task(self.tasks[method])
         judged = [accuracy for _, accuracy in seen if accuracy is not None]
-        said = f"accuracy {sum(judged) / len(judged):.4f}" if judged else ""
-        self.bars.update(self.tasks[method], completed=sum(rounds for rounds, _ in seen), accuracy=said)
+        said = f"rounds, accuracy {sum(judged) / len(judged):.4f}" if judged else "rounds"
+        bars.update(self.tasks[method], completed=sum(rounds for rounds, _ in seen), said=said)
 
 
 def _so_far(cell: Cell) -> tuple[int, float | None]:

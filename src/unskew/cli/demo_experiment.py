@@ -6,15 +6,12 @@ reports, so everything it shows can be looked into, changed and run again.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.errors import InputError, RunFailed
+from unskew.files import replace_folder, write_file
 from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, sweep
 
@@ -84,8 +81,8 @@ def train(
 ) -> list[Cell]:
     """Run every method over every seed into ``folder``, in place of an earlier demo; returns what failed."""
     check(folder)
-    with replaced(folder) as draft:
-        (draft / EXPERIMENT).write_text(experiment(methods, seeds, settings), encoding="utf-8")
+    with replace_folder(folder) as draft:
+        write_file(draft / EXPERIMENT, experiment(methods, seeds, settings))
         grid = {"method": list(methods), "seed": list(seeds)}
         cells = sweep(grid, draft, processes=processes, tell=tell, **settings)
         failed = [cell for cell in cells if cell.status != "done"]
@@ -100,19 +97,3 @@ def check(folder: Path) -> None:
         raise InputError(f"{folder} is a file; name a folder for the demo")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / EXPERIMENT).is_file():
         raise InputError(f"{folder} is not empty and holds no demo; choose another folder")
-
-
-@contextmanager
-def replaced(folder: Path) -> Iterator[Path]:
-    """A draft beside ``folder`` that takes its place if nothing fails, and leaves no trace if something does."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", suffix=".tmp", dir=folder.parent))
-    draft = beside / "new"
-    draft.mkdir()
-    try:
-        yield draft
-        if folder.exists():
-            os.replace(folder, beside / "old")
-        os.replace(draft, folder)
-    finally:
-        shutil.rmtree(beside)

@@ -58,13 +58,13 @@ def predict(
     answers = found.predict(file, resize=resize, client=whose)
     frame = answers.frame()
     if out is not None:
-        from unskew.data.files import write_whole
+        from unskew.files import replace_file
 
-        with write_whole(out) as beside:
+        with replace_file(out, make_folder=True) as draft:
             if out.suffix.lower() == ".parquet":
-                frame.to_parquet(beside, index=False)
+                frame.to_parquet(draft, index=False)
             else:
-                frame.to_csv(beside, index=False, sep="\t" if out.suffix.lower() == ".tsv" else ",")
+                frame.to_csv(draft, index=False, sep="\t" if out.suffix.lower() == ".tsv" else ",")
     if as_json:
         told = summary(answers) | {
             "run": str(run),

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import logging
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from torch import Tensor
 from unskew.core.store import ClientStore, raw
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
+from unskew.files import write_file
 
 log = logging.getLogger("unskew.state")  # a name that users listen to: it stays where modules move
 
@@ -103,7 +103,7 @@ def save_state(state: State, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     about = {"format": FORMAT, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
     path = folder / f"{state.round:06d}.safetensors"
-    write_atomically(path, sealed(state.entries(), {"unskew": json.dumps(about)}))
+    write_file(path, sealed(state.entries(), {"unskew": json.dumps(about)}))
     for _, old in checkpoints(folder)[:-2]:
         old.unlink()
     return path
@@ -220,21 +220,6 @@ def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
             rows = {n: file.get_slice(f"clients/{part}/{n}")[some] for n in names}
             state.clients = state.clients.put(part, ids[some], rows)
     return state
-
-
-def write_atomically(path: Path, content: bytes | str | Iterable[bytes | memoryview]) -> None:
-    """Write beside the target, make it durable, then rename: the target is old or new, never half."""
-    data = content.encode() if isinstance(content, str) else content
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            for piece in [data] if isinstance(data, bytes) else data:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def initial_state(params: Tree, memories: Mapping[str, Tree], seed: int) -> State:

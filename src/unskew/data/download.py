@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from unskew.data.files import write_whole
-from unskew.data.progress import progress
+from unskew.files import replace_file
+from unskew.progress import working
 from unskew.version import __version__
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def fetch(remote: Remote, folder: Path) -> Path:
     for address in remote.addresses:
         try:
             log.info("downloading %s from %s", remote.file, urlsplit(address).hostname)
-            with write_whole(target) as partial:
+            with replace_file(target) as partial:
                 _download(remote, address, partial)
             return target
         except (OSError, http.client.HTTPException, DownloadError) as error:
@@ -77,7 +77,7 @@ def _download(remote: Remote, address: str, partial: Path) -> None:
         host = urlsplit(address).hostname
         what = f"downloading {remote.file} ({remote.megabytes:,.0f} MB) from {host}"
         received = 0
-        with partial.open("wb") as out, progress(what, total, in_bytes=True) as advance:
+        with partial.open("wb") as out, working(what, total, in_bytes=True, at_once=True) as advance:
             while block := answer.read(_BLOCK):
                 out.write(block)
                 digest.update(block)

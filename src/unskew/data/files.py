@@ -14,7 +14,6 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -153,19 +152,6 @@ def check(data: bytes, checksum: str | None, where: Path | str) -> None:
     """Refuse bytes that are not those of the published file."""
     if checksum is not None and (got := digest(data, checksum)) != checksum:
         raise damaged(where, f"its content has {_short(got)} where the published file has {_short(checksum)}")
-
-
-@contextmanager
-def write_whole(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path`` to write to; it takes the name of ``path`` only if nothing fails."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield partial
-        os.replace(partial, path)
-    finally:
-        with suppress(FileNotFoundError):
-            partial.unlink()
 
 
 def _short(checksum: str) -> str:

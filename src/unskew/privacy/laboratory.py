@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from unskew.core.state import write_atomically
 from unskew.core.views import View
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
 from unskew.expression import refuse_absurd
+from unskew.files import write_file
 from unskew.import_object import drawing_of
 from unskew.privacy.context import Context, identify
 from unskew.privacy.exposure import exchanges, exposure
@@ -81,8 +81,8 @@ class Attacked:
         self.folder.mkdir(exist_ok=True)
         buffer = io.BytesIO()
         np.savez_compressed(buffer, **{k: _bytes(v) for k, v in self.pictures.items()})  # type: ignore[arg-type]
-        write_atomically(self.folder / "pictures.npz", buffer.getvalue())
-        write_atomically(self.folder / "attack.json", seal(self.record, indent=1))
+        write_file(self.folder / "pictures.npz", buffer.getvalue())
+        write_file(self.folder / "attack.json", seal(self.record, indent=1))
 
     def draw(self) -> None:
         """Draw what was saved, where it can be drawn."""

@@ -23,12 +23,12 @@ from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.roster import Roster
 from unskew.core.round import begin_parts
-from unskew.core.state import write_atomically
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines import RoundInputs
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.import_object import drawing_of
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
@@ -124,8 +124,8 @@ def overfitting(
     folder.mkdir(exist_ok=True)
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **kept)
-    write_atomically(folder / "features.npz", buffer.getvalue())
-    write_atomically(folder / "overfitting.json", seal(record, indent=1))
+    write_file(folder / "features.npz", buffer.getvalue())
+    write_file(folder / "overfitting.json", seal(record, indent=1))
     if drawable():
         drawing_of("unskew.report.attack.overfitting_pictures:draw")(folder)
     return record

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unskew.data.files import write_whole
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.report.page import Figure, output, save_page
 from unskew.report.theme import themed
 
@@ -44,8 +44,7 @@ def save_chart(chart: alt.TopLevelMixin, path: str | Path, title: str) -> Path:
             drawn = vl_convert.vegalite_to_svg(specification).encode()
         case _:
             drawn = vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(specification)))
-    with write_whole(place) as draft:
-        draft.write_bytes(drawn)
+    write_file(place, drawn)
     return place
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from unskew.data.files import write_whole
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.report.browser import script
 from unskew.report.style import STYLE
 from unskew.version import __version__
@@ -119,8 +119,7 @@ def save_page(
     """Write the page, whole or not at all."""
     place = output(path, "the report")
     text = page(title, blocks, subtitle, style)
-    with write_whole(place) as draft:
-        draft.write_text(text, encoding="utf-8")
+    write_file(place, text)
 
 
 def output(path: str | Path, what: str) -> Path:

@@ -16,8 +16,8 @@ from typing import Any
 
 from unskew.core.decay import decay
 from unskew.core.method import Method
-from unskew.core.state import write_atomically
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.runs.choose_engine import device_of
 from unskew.runs.folder import UNSEALED
 from unskew.runs.spec import FREE, MOVED, Spec
@@ -112,7 +112,7 @@ def record(path: Path, began: Spec, spec: Spec, after: int) -> None:
     }
     about |= {"spec": spec.as_dict(), "changes": [*about.get("changes", []), told]}
     text = json.dumps(about, indent=1) if about["format"] == UNSEALED else seal(about, indent=1)
-    write_atomically(file, text)
+    write_file(file, text)
 
 
 def _is_file(value: Any) -> bool:

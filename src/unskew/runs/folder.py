@@ -24,8 +24,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from unskew.core.state import checkpoints, write_atomically
+from unskew.core.state import checkpoints
 from unskew.errors import InputError, RunFailed
+from unskew.files import write_file
 from unskew.runs.spec import Spec
 from unskew.sealed import seal, unseal
 from unskew.version import __version__
@@ -166,7 +167,7 @@ class RunFolder:
         """Begin: from here on the folder says what it is."""
         if self.path is not None:
             about = {"format": FORMAT, "unskew": __version__, "spec": spec.as_dict(), "data": data}
-            write_atomically(self.path / "spec.json", seal(about, indent=1))
+            write_file(self.path / "spec.json", seal(about, indent=1))
         self.save({"status": "running"})
 
     def append(self, line: dict[str, Any]) -> None:
@@ -184,7 +185,7 @@ class RunFolder:
     def save(self, result: dict[str, Any]) -> None:
         self.result = result
         if self.path is not None:
-            write_atomically(self.path / "result.json", seal(result, indent=1))
+            write_file(self.path / "result.json", seal(result, indent=1))
 
     def rewind(self, round: int) -> None:
         """Forget what was logged after this many rounds: the run goes on from there."""
@@ -192,7 +193,7 @@ class RunFolder:
         self.beyond, self.damage = [], Damage()
         if self.path is not None:
             text = "".join(seal(line) + "\n" for line in self.lines)
-            write_atomically(self.path / "rounds.jsonl", text)
+            write_file(self.path / "rounds.jsonl", text)
 
     def read(self) -> None:
         """What the files tell: the rounds whose lines are whole, and the result where it is one.

@@ -20,11 +20,12 @@ import torch
 from unskew.core.engine import Job
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed, write_atomically
+from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Tree
 from unskew.data.intake import Intake
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.models.trained import TrainedModel
 from unskew.notices import warn
 from unskew.runs.folder import RunFolder, read_folder
@@ -109,7 +110,7 @@ def write_card(folder: Path, spec: Spec, job: Job, model: str, own: bool) -> Non
         "std": scale[1].tolist(),
         "takes": intake_of(job).as_dict(),
     }
-    write_atomically(folder / CARD, sealed_json(told, indent=1))
+    write_file(folder / CARD, sealed_json(told, indent=1))
 
 
 def write_weights(folder: Path, model: TrainedModel, round: int, calibrated: bool) -> None:
@@ -118,7 +119,7 @@ def write_weights(folder: Path, model: TrainedModel, round: int, calibrated: boo
     entries = [
         Entry.of(name, value.detach().cpu().contiguous()) for name, value in model.state_dict().items()
     ]
-    write_atomically(folder / WEIGHTS, sealed(entries, {"unskew": json.dumps(about)}))
+    write_file(folder / WEIGHTS, sealed(entries, {"unskew": json.dumps(about)}))
 
 
 def load_run(path: str | Path, *, model: torch.nn.Module | None = None) -> LoadedRun:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed, write_atomically
+from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed
 from unskew.core.types import Tree
 from unskew.errors import InputError
+from unskew.files import write_file
 
 FOLDER = "models"
 
@@ -18,7 +19,7 @@ def keep_model(run: Path, state: State) -> Path:
     folder.mkdir(exist_ok=True)
     path = folder / f"{state.round:06d}.safetensors"
     entries = (Entry.of(name, value) for name, value in state.params.items())
-    write_atomically(path, sealed(entries, {"unskew": json.dumps({"round": state.round, "sealed": True})}))
+    write_file(path, sealed(entries, {"unskew": json.dumps({"round": state.round, "sealed": True})}))
     return path
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.data.dataset import Dataset, check_labels
 from unskew.data.federation import Federation, shown_name
-from unskew.data.files import damaged, read_npz, write_whole
+from unskew.data.files import damaged, read_npz
 from unskew.errors import InputError
+from unskew.files import replace_file
 
 FORMAT = "unskew partition 1"
 
@@ -84,7 +85,7 @@ class Partition:
         """Write an ``.npz`` file, whole or not at all."""
         target = Path(path)
         small = np.int32 if len(self.indices) + self.record["unused"] < 2**31 else np.int64
-        with write_whole(target) as beside, beside.open("wb") as file:
+        with replace_file(target, make_folder=True) as draft, draft.open("wb") as file:
             np.savez(
                 file,
                 format=np.array(FORMAT),

@@ -18,10 +18,11 @@ from unskew.arrays import Array
 from unskew.data.audio import LogMel, read_wav
 from unskew.data.dataset import Dataset, hold_out
 from unskew.data.download import Remote
-from unskew.data.files import contents, damaged, data_folder, one_of, read_file, read_npz, write_whole
-from unskew.data.progress import progress
+from unskew.data.files import contents, damaged, data_folder, one_of, read_file, read_npz
 from unskew.data.sources.source import Form, Source
 from unskew.errors import InputError
+from unskew.files import replace_file
+from unskew.progress import working
 
 # FLea's features: 4 s of stereo at 44.1 kHz. Its 344 frames come from counting 44 samples a millisecond.
 SPECTROGRAM = LogMel(rate=44_100, samples=4_000 * 44, bands=64, n_fft=1024, window=1024, hop=512)
@@ -64,7 +65,7 @@ def _features(source: UrbanSound8K, place: Path) -> dict[str, Array]:
 
     files = contents(place, lambda name: name.endswith(_TABLE) or _is_clip(name), _within())
     what = f"computing log-mel features of {place.name} (once; they are kept)"
-    with ThreadPoolExecutor(os.cpu_count()) as pool, progress(what, source.clips) as advance:
+    with ThreadPoolExecutor(os.cpu_count()) as pool, working(what, source.clips, at_once=True) as advance:
         while batch := list(islice(files, 32)):
             sounds = [item for item in batch if _is_clip(item[0])]
             for name, data in batch:
@@ -142,7 +143,7 @@ def _cache_paths(place: Path) -> tuple[Path, ...]:
 def _keep(arrays: dict[str, Array], place: Path) -> None:
     for cache in _cache_paths(place):
         try:
-            with write_whole(cache) as partial, partial.open("wb") as out:
+            with replace_file(cache, make_folder=True) as draft, draft.open("wb") as out:
                 np.savez(out, **arrays)  # type: ignore[arg-type]  # its keywords are arrays, but for one flag
             return
         except OSError:

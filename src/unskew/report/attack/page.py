@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unskew.core.state import write_atomically
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.privacy.findings import findings
 from unskew.privacy.laboratory import ATTACKS, read
 from unskew.privacy.verdict import SCALE, Verdict, verdict
@@ -34,7 +34,7 @@ def draw(folder: Path) -> Path:
     for name, chart in charts(record):
         save_chart(chart, folder / f"{name}.png", name)
     for name, png, _ in grids(folder.parent, record):
-        write_atomically(folder / f"{name}.png", png)
+        write_file(folder / f"{name}.png", png)
     place = folder / "attack.html"
     said = verdict(record)
     seeds = sorted({record[name]["seed"] for name in ATTACKS if "seed" in record.get(name, {})})

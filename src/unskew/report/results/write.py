@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unskew.data.files import write_whole
 from unskew.errors import InputError, unknown
+from unskew.files import write_file
 from unskew.notices import warn
 from unskew.report.page import output
 from unskew.report.results.comparison import Comparison, compare
@@ -97,8 +97,7 @@ def save(
         if told := damage_told(compared.records):  # a table has no headline to say it in
             warn(told, stacklevel=2)
         text = csv_text(compared) if kind == "csv" else latex_text(compared)
-        with write_whole(place) as draft:
-            draft.write_text(text, encoding="utf-8")
+        write_file(place, text)
 
 
 UNITS = {"px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}
