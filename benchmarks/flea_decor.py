@@ -17,7 +17,7 @@ from torch import Tensor
 
 import unskew
 from unskew.core.optimisers import Adam
-from unskew.core.slots import Step, task_loss
+from unskew.core.slots import Step
 from unskew.metrics.distance_correlation import distance_correlation
 from unskew.parts.objective import flea
 
@@ -71,7 +71,7 @@ def also_unmixed(part: flea.FLea, step: Step) -> Tensor | float:
     """The loss of eq. 6 and the cross-entropy of the batch as it is."""
     assert isinstance(step.out, flea.MixedOut)
     logits = step.net.head(step.params, step.out.own, part.cut(step.net))
-    return AS_PRINTED(part, step) + task_loss(logits, step.batch.y, step.batch)
+    return AS_PRINTED(part, step) + step.net.task.loss(logits, step.batch.y, step.batch.weight)
 
 
 def new_every_step(rule: Adam, params: Any, grads: Any, state: Any, lr: Any, count: Any) -> None:

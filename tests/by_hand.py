@@ -19,6 +19,7 @@ from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.core.round import begin_parts
 from unskew.core.slots import Batch, Objective, Out, Play, Prepare, Schedule, Step
+from unskew.core.task import CLASSIFICATION
 from unskew.core.types import Cohort, Leg, Tree, Update
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
@@ -69,6 +70,7 @@ class Lens:
     """A model that shows a sample through a factor w: features and logits are w times the sample."""
 
     trainable, buffers, own = ("w",), (), frozenset({"w"})
+    task = CLASSIFICATION
     training = SimpleNamespace(last_layer="w")
 
     def __init__(self) -> None:
@@ -83,7 +85,7 @@ class Lens:
     def judge(self, model: Tree, x: Tensor, since: str | None = None, upto: str | None = None) -> Tensor:
         return model["w"] * x
 
-    def again(self, weight: Tensor) -> Lens:
+    def for_rows(self, weight: Tensor) -> Lens:
         return self
 
 

@@ -10,7 +10,7 @@ import torch
 
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.core.slots import Objective, Step, soft_labels
+from unskew.core.slots import Objective, Step
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.loop import Loop
@@ -79,11 +79,3 @@ def test_a_head_is_trained_and_averaged_and_leaves_the_model_alone():
     assert all(torch.equal(ours[k], v) for k, v in plain.items())
     assert set(ours) - set(plain) == {"headed:w"}
     assert 0.5 < float(ours["headed:w"][0]) < 1
-
-
-def test_labels_are_hard_or_soft():
-    """Hard ones become one for their class; soft ones stay."""
-    like = torch.zeros(2, 3, dtype=torch.float64)
-    assert soft_labels(torch.tensor([2, 0]), like).tolist() == [[0, 0, 1], [1, 0, 0]]
-    soft = torch.tensor([[0.5, 0.5, 0.0], [0.1, 0.2, 0.7]], dtype=torch.float64)
-    assert soft_labels(soft, like) is soft

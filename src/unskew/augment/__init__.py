@@ -26,10 +26,11 @@ def alter(dataset: Dataset, samples: Array, rng: np.random.Generator) -> Array:
         block = slice(start, start + BLOCK)
         x = torch.from_numpy(samples[block]).to(torch.float32)
         if dataset.kind == "vector":
-            x = x / torch.from_numpy(np.asarray(dataset.std, np.float32))
-        out = FAMILIES[dataset.kind](x, rng).numpy()
+            x = dataset.normalise(x)
+        altered = FAMILIES[dataset.kind](x, rng)
         if dataset.kind == "vector":
-            out = out * dataset.std
+            altered = dataset.restore(altered)
+        out = altered.numpy()
         if kind.kind in "iu":
             bounds = np.iinfo(kind)
             out = np.clip(np.rint(out), bounds.min, bounds.max)

@@ -17,8 +17,9 @@ from unskew.core.held import Made
 from unskew.core.net import Net
 from unskew.core.optimisers import clip, optimizer, sum_of_rates
 from unskew.core.plan import Plan
-from unskew.core.slots import Batch, Local, Objective, Out, Step, Visit, task_loss
+from unskew.core.slots import Batch, Local, Objective, Out, Step, Visit
 from unskew.core.types import Tree
+from unskew.data.dataset import normalise
 from unskew.seeds import borrow_generator, generator
 
 
@@ -38,7 +39,7 @@ class Pool:
         else:
             x = self.x[index]
         y = self.y.index_select(0, index.flatten()).view(index.shape)
-        return (x.to(self.mean.dtype) - self.mean) / self.std, y
+        return normalise(x.to(self.mean.dtype), self.mean, self.std), y
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def loss(task: LocalTraining, net: Net, params: Tree, batch: Batch, scene: StepC
     logits = out.logits
     for part in parts:
         logits = part.logits(logits, scene.seen_by(part, net, params, batch, out))
-    total = task_loss(logits, out.target, batch, _class_weights(task, net, params, batch, scene, out))
+    weights = _class_weights(task, net, params, batch, scene, out)
+    total = net.task.loss(logits, out.target, batch.weight, weights)
     for part in parts:
         total = total + part.penalty(scene.seen_by(part, net, params, batch, out))
     return total
@@ -242,7 +244,7 @@ def full_gradient(task: LocalTraining, pool: Pool, held: Tensor, model: Tree, bl
     total = {k: torch.zeros_like(v) for k, v in params.items()}
     for start in range(0, len(held), block):
         x, y = pool.take(held[start : start + block])
-        loss = torch.nn.functional.cross_entropy(task.net.judge(params | task.net.statistics(model), x), y)
+        loss = task.net.task.loss(task.net.judge(params | task.net.statistics(model), x), y)
         found = torch.autograd.grad(loss, list(params.values()), allow_unused=True)
         for value, g in zip(total.values(), found, strict=True):
             if g is not None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from unskew.arrays import Array
+from unskew.core.task import CLASSIFICATION, Task
 from unskew.core.types import Tree, nbytes
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
@@ -48,7 +49,8 @@ class Net:
     the statistics of that model.
     """
 
-    def __init__(self, module: SplitModel):
+    def __init__(self, module: SplitModel, task: Task = CLASSIFICATION):
+        self.task = task  # what its outputs are held against
         self.training: SplitModel = copy.deepcopy(module).train()
         self.judging: SplitModel = copy.deepcopy(module).eval()
         for frozen in (self.training, self.judging):

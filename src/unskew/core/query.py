@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from unskew.arrays import Array
 from unskew.core.client import Pool
@@ -86,7 +85,7 @@ class ClientView:
         with torch.inference_mode():
             for block in net.blocks(len(self)) if len(self) else ():
                 x, y = pool.take(torch.from_numpy(block))
-                found[block] = cross_entropy(net.judge(model, x), y, reduction="none").cpu()
+                found[block] = net.task.losses(net.judge(model, x), y).cpu()
         return found
 
     def mean_sample(self, index: Array) -> Array:

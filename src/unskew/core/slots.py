@@ -30,11 +30,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from unskew.core.held import Held, Numbers
 from unskew.core.roster import Roster
+from unskew.core.task import weighted_mean
 from unskew.core.types import Cohort, Ids, Leg, PerClient, Tree, Update, moved_by
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ class Batch:
 
     def mean(self, values: Tensor) -> Tensor:
         """The weighted mean of one value a sample."""
-        return (values * self.weight).sum() / self.weight.sum().clamp_min(1.0)
+        return weighted_mean(values, self.weight)
 
 
 @dataclass
@@ -501,18 +501,3 @@ class Calibrate(Part):
     def calibrate(self, params: Tree, net: Net, roster: Roster, query: Questions, t: int, seed: int) -> Tree:
         """The changed copy; ``query`` is answered under ``params``, which ``t`` rounds have made."""
         return params
-
-
-def soft_labels(target: Tensor, like: Tensor) -> Tensor:
-    """Targets as probabilities of the classes of ``like`` [B, classes], whether they are hard or soft."""
-    if target.dim() == like.dim():
-        return target.to(like.dtype)
-    return (target[:, None] == torch.arange(like.shape[1], device=like.device)).to(like.dtype)
-
-
-def task_loss(logits: Tensor, target: Tensor, batch: Batch, weights: Tensor | None = None) -> Tensor:
-    """Cross-entropy, averaged over the samples that count; targets may be soft, classes may have weights."""
-    if weights is not None:
-        right = soft_labels(target, logits) * weights
-        return batch.mean(-(right * torch.log_softmax(logits, 1)).sum(1))
-    return batch.mean(torch.nn.functional.cross_entropy(logits, target, reduction="none"))

@@ -81,8 +81,7 @@ class Dataset:
 
     def normalise(self, x: Numbers) -> Numbers:
         """Samples, or means of some, as a model sees them: (x - mean) / std, channel by channel."""
-        mean, std = self.scale_like(x)
-        return (x - mean) / std  # type: ignore[no-any-return]
+        return normalise(x, *self.scale_like(x))  # type: ignore[no-any-return]
 
     def restore(self, normalised: Numbers) -> Numbers:
         """The way back: in the units of ``x`` again."""
@@ -104,6 +103,11 @@ class Dataset:
     def __repr__(self) -> str:
         sizes = f"{len(self)} train, {len(self.y_test)} test"
         return f"Dataset({self.name!r}, {sizes}, {'x'.join(map(str, self.shape))}, {self.classes} classes)"
+
+
+def normalise(x: Any, mean: Any, std: Any) -> Any:
+    """What every model is trained on and asked with: arrays or tensors, all of one type."""
+    return (x - mean) / std
 
 
 def check_labels(y: Sequence[int] | Array, classes: int | None, where: str) -> Array:

@@ -140,7 +140,7 @@ class DeviceData:
         with torch.inference_mode():
             for block in net.blocks(len(at)) if len(at) else ():
                 x, y = pool.take(at[torch.from_numpy(block).to(self.device)])
-                logits = net.judge(model, x)
-                guesses[block] = logits.argmax(1).cpu()
-                losses[block] = torch.nn.functional.cross_entropy(logits, y, reduction="none").cpu()
+                outputs = net.judge(model, x)
+                guesses[block] = net.task.predict(outputs).cpu()
+                losses[block] = net.task.losses(outputs, y).cpu()
         return guesses.numpy(), losses.numpy()

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from unskew.data.dataset import normalise
 from unskew.models.layers import BatchNorm
 from unskew.models.split import SplitModel
 
@@ -38,7 +39,7 @@ class TrainedModel(SplitModel):
     def forward(self, x: Tensor, *, since: str | None = None, upto: str | None = None) -> Tensor:
         """Logits of raw samples; ``since`` and ``upto`` cut at layers, as in every model here."""
         if since is None:  # what comes in at a later layer is no raw input
-            x = (torch.as_tensor(x).to(self.mean) - self.mean) / self.std
+            x = normalise(torch.as_tensor(x).to(self.mean), self.mean, self.std)
         return self.net(x, since=since, upto=upto)  # type: ignore[no-any-return]
 
     def load_state_dict(

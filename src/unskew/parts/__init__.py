@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from unskew.core.slots import Step as Step
     from unskew.core.slots import Tune as Tune
     from unskew.core.slots import Visit as Visit
-    from unskew.core.slots import soft_labels as soft_labels
-    from unskew.core.slots import task_loss as task_loss
+    from unskew.core.task import Task as Task
+    from unskew.core.task import soft_labels as soft_labels
     from unskew.core.types import Cohort as Cohort
     from unskew.core.types import Ids as Ids
     from unskew.core.types import Leg as Leg
@@ -78,8 +78,8 @@ _AUTHORS = {
     "Step": "core.slots",
     "Tune": "core.slots",
     "Visit": "core.slots",
-    "soft_labels": "core.slots",
-    "task_loss": "core.slots",
+    "Task": "core.task",
+    "soft_labels": "core.task",
     "Cohort": "core.types",
     "Ids": "core.types",
     "Leg": "core.types",
@@ -101,7 +101,7 @@ def __getattr__(name: str) -> Any:
     elif name in _AUTHORS:
         found = getattr(importlib.import_module(f"unskew.{_AUTHORS[name]}"), name)
     else:
-        raise AttributeError(f"module 'unskew.core.slots' has no attribute {name!r}")
+        raise AttributeError(f"module 'unskew.parts' has no attribute {name!r}")
     globals()[name] = found
     return found
 

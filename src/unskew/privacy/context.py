@@ -82,10 +82,9 @@ class Context:
         """Normalised groups with the square in every sample of those that ``which`` names, each at its own place."""
         shape = tuple(int(n) for n in groups.shape[2:])
         side = self.side(shape)
-        low, high = (v.reshape(-1).to(groups) for v in subject.range)
+        low, high = (v.to(groups) for v in subject.range)
         values = torch.tensor(COLOURS[self.colour]) if shape[0] == 3 else torch.ones(shape[0])
-        mean, std = (v.reshape(-1).expand(shape[0]) for v in subject.dataset.scale_like(groups))
-        painted = ((low + (high - low) * values.to(groups)) - mean) / std
+        painted = subject.dataset.normalise(low + (high - low) * values.to(groups).reshape(-1, 1, 1))
         inside = []
         for length in shape[1:]:
             most = length - side
@@ -97,7 +96,7 @@ class Context:
             at, first = torch.arange(length), torch.from_numpy(start)[:, None]
             inside.append((at >= first) & (at < first + side))
         square = (inside[0][:, :, None] & inside[1][:, None, :]).to(groups.device) & which[:, None, None]
-        return torch.where(square[:, None, None], painted.reshape(1, 1, -1, 1, 1), groups)
+        return torch.where(square[:, None, None], painted, groups)
 
     def side(self, shape: tuple[int, ...]) -> int:
         """The square's side in samples of this shape."""

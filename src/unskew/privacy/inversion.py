@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from unskew.core.held import Moment
 from unskew.core.holdings import Holdings
@@ -300,7 +299,7 @@ def gradient_of(net: Net, base: Tree, x: Tensor, target: Tensor) -> Tree:
     params = {k: base[k].detach().clone().requires_grad_() for k in net.trainable}
     buffers = {k: base[k].detach().clone() for k in net.buffers}
     seed = torch.zeros((), dtype=torch.int64, device=x.device) if net.draws_masks else None
-    loss = F.cross_entropy(net.bound(buffers, seed)(params, x), target)
+    loss = net.task.loss(net.bound(buffers, seed)(params, x), target)
     found = torch.autograd.grad(loss, list(params.values()), create_graph=True, allow_unused=True)
     return {
         k: torch.zeros_like(p) if g is None else g for (k, p), g in zip(params.items(), found, strict=True)

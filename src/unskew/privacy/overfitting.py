@@ -188,7 +188,7 @@ def _scored(found: Subject, model: Tree, places: Ids, test: bool) -> Scored:
         for start in range(0, len(places), 250):
             some = slice(start, start + 250)
             here = net.judge(model, found.groups(places[some], test), upto=last)
-            guess = net.judge(model, here, since=last).argmax(1).cpu().numpy()
+            guess = net.task.predict(net.judge(model, here, since=last)).cpu().numpy()
             features.append(here.float().flatten(1).cpu())
             right += int((guess == labels[some]).sum())
     held = torch.cat(features)

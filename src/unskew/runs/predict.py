@@ -11,6 +11,7 @@ import torch
 
 from unskew.arrays import Array
 from unskew.core.net import blocks
+from unskew.core.task import CLASSIFICATION
 from unskew.data.intake import Inputs, Intake
 from unskew.errors import InputError
 from unskew.models.trained import TrainedModel
@@ -74,11 +75,12 @@ def predict(model: TrainedModel, intake: Intake, raw: Any, resize: bool = False)
     inputs = intake.inputs(raw, resize)
     at = np.flatnonzero(inputs.usable)
     shares = np.full((len(inputs), len(intake.labels)), np.nan)
+    chosen = np.zeros(len(inputs), np.int64)  # 0: no answer
     with torch.inference_mode():
         for block in blocks(len(at), model.by_batch) if len(at) else ():
             x = torch.from_numpy(np.ascontiguousarray(inputs.x[at[block]]))
-            shares[at[block]] = model(x).double().softmax(1).cpu().numpy()
-    labels = np.array(["", *intake.labels])[
-        np.where(inputs.usable, np.argmax(np.nan_to_num(shares), 1) + 1, 0)
-    ]
+            found = CLASSIFICATION.probabilities(model(x).double())
+            shares[at[block]] = found.cpu().numpy()
+            chosen[at[block]] = CLASSIFICATION.predict(found).cpu().numpy() + 1
+    labels = np.array(["", *intake.labels])[chosen]
     return Prediction(labels, shares, intake.labels, inputs)

@@ -10,7 +10,8 @@ import torch
 from by_hand import Lens, numbers, seen
 from unskew.core.client import LocalTraining, StepContext, loss
 from unskew.core.method import Method
-from unskew.core.slots import Local, task_loss
+from unskew.core.slots import Local
+from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.parts.objective import Balanced, FedLC
 from unskew.testing.checks import check_method
@@ -39,7 +40,7 @@ def test_the_loss_of_two_classes_and_its_gradient():
     weights = Balanced().class_weights(step)
     assert weights.tolist() == pytest.approx([2 / 3, 2.0])
     logits = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
-    value = task_loss(logits, step.batch.y, step.batch, weights)
+    value = CLASSIFICATION.loss(logits, step.batch.y, step.batch.weight, weights)
     assert float(value.detach()) == pytest.approx(4 / 3 * log(2))
     found = torch.autograd.grad(value, logits)[0]
     assert found.flatten().tolist() == pytest.approx([-1 / 6, 1 / 6, 1 / 2, -1 / 2])
@@ -68,7 +69,7 @@ def test_soft_labels_are_weighed_share_by_share():
     """Half a sample of each class at logits (0, 0): (2/3 + 2) / 2 ln 2, as torch has it for probabilities."""
     step = seen([[0.0, 0.0]], [0], census=[3, 1])
     soft, logits = numbers(0.5, 0.5)[None], numbers(0.0, 0.0)[None]
-    value = task_loss(logits, soft, step.batch, Balanced().class_weights(step))
+    value = CLASSIFICATION.loss(logits, soft, step.batch.weight, Balanced().class_weights(step))
     assert float(value) == pytest.approx(4 / 3 * log(2))
     expected = torch.nn.functional.cross_entropy(logits, soft, numbers(2 / 3, 2.0), reduction="sum")
     assert float(value) == pytest.approx(float(expected))
@@ -77,7 +78,9 @@ def test_soft_labels_are_weighed_share_by_share():
 def test_padding_counts_nothing():
     """A row of weight 0 changes neither sum nor count."""
     step = seen([[0.0, 0.0], [5.0, -5.0]], [1, 0], weight=[1, 0], census=[3, 1])
-    value = task_loss(step.out.logits, step.batch.y, step.batch, Balanced().class_weights(step))
+    value = CLASSIFICATION.loss(
+        step.out.logits, step.batch.y, step.batch.weight, Balanced().class_weights(step)
+    )
     assert float(value) == pytest.approx(2 * log(2))
 
 

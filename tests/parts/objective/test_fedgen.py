@@ -13,6 +13,7 @@ from torch import nn
 from by_hand import numbers
 from unskew.core.method import Method
 from unskew.core.slots import Batch, Out, Step
+from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.models.generator import EPS, generated, sample_generator, trained
 from unskew.parts.objective import FedGen
@@ -41,7 +42,9 @@ def small_generator():
 class Identity:
     """A net whose classifier passes features on as logits."""
 
-    def again(self, weight, remember):
+    task = CLASSIFICATION
+
+    def for_rows(self, weight, remember):
         assert not remember
         return self
 
@@ -89,7 +92,9 @@ def test_predictions_are_matched_where_asked_for():
 def server(ensemble="mean"):
     """Two clients whose classifiers add (2, 0) and nothing, holding 3 and 1 of class 0; told in the other order."""
     net = SimpleNamespace(
-        judge=lambda model, made, since: made + model["w"], judging=SimpleNamespace(last_layer="f")
+        judge=lambda model, made, since: made + model["w"],
+        judging=SimpleNamespace(last_layer="f"),
+        task=CLASSIFICATION,
     )
     landed = SimpleNamespace(
         clients=np.array([7, 2]),

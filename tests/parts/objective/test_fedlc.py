@@ -9,14 +9,16 @@ import torch
 
 from by_hand import numbers, seen
 from unskew.core.method import Method
-from unskew.core.slots import task_loss
+from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.parts.objective import FedLC
 from unskew.testing.toy_federation import play, tiny
 
 
 def loss(part, step):
-    return task_loss(part.logits(step.out.logits, step), step.out.target, step.batch) + part.penalty(step)
+    return CLASSIFICATION.loss(
+        part.logits(step.out.logits, step), step.out.target, step.batch.weight
+    ) + part.penalty(step)
 
 
 def test_the_loss_of_two_classes():
@@ -33,7 +35,7 @@ def test_a_class_that_the_client_lacks_leaves_the_softmax():
     """Counts (16, 0): its margin is infinite, class 0 has probability 1, and neither logit has a gradient."""
     step = seen([[1.0, 9.0]], [0], census=[16, 0])
     logits = numbers(1.0, 9.0)[None].requires_grad_()
-    value = task_loss(FedLC().logits(logits, step), step.batch.y, step.batch)
+    value = CLASSIFICATION.loss(FedLC().logits(logits, step), step.batch.y, step.batch.weight)
     assert float(value.detach()) == 0.0
     assert torch.autograd.grad(value, logits)[0].tolist() == [[0.0, 0.0]]
 

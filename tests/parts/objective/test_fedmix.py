@@ -12,7 +12,8 @@ from torch import nn
 from by_hand import before_round_0, holding, numbers
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.core.slots import Batch, Step, task_loss
+from unskew.core.slots import Batch, Step
+from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.models import build
 from unskew.parts.objective import FedMix
@@ -63,7 +64,7 @@ def test_the_taylor_term_is_the_slope_along_the_mean():
     at = step(part, [2.0], [0], 3.0, (0.5, 0.5), w=math.log(3))
     assert at.batch.x.tolist() == [[1.0]]
     assert at.batch.y.tolist() == [[0.75, 0.25]]
-    task = task_loss(at.net(at.params, at.batch.x), at.batch.y, at.batch)
+    task = CLASSIFICATION.loss(at.net(at.params, at.batch.x), at.batch.y, at.batch.weight)
     assert task.item() == pytest.approx(0.5 * math.log(4 / 3) + 0.25 * (math.log(4 / 3) + math.log(4)))
     assert part.penalty(at).item() == pytest.approx(-3 / 16 * math.log(3))
 
@@ -84,9 +85,13 @@ def test_it_is_mixup_to_first_order():
 
     def error(mix: float) -> float:
         at = step(FedMix(mix=mix), [2.0], [0], 3.0, (0.0, 1.0))
-        ours = task_loss(at.net(at.params, at.batch.x), at.batch.y, at.batch) + FedMix(mix=mix).penalty(at)
+        ours = CLASSIFICATION.loss(at.net(at.params, at.batch.x), at.batch.y, at.batch.weight) + FedMix(
+            mix=mix
+        ).penalty(at)
         x = numbers((1 - mix) * 2 + mix * 3)[:, None]
-        return abs(ours.item() - task_loss(at.net(at.params, x), at.batch.y, at.batch).item())
+        return abs(
+            ours.item() - CLASSIFICATION.loss(at.net(at.params, x), at.batch.y, at.batch.weight).item()
+        )
 
     assert error(0.01) < 1e-3
     assert error(0.01) / error(0.02) == pytest.approx(0.25, rel=0.05)

@@ -9,7 +9,7 @@ import torch
 
 from by_hand import numbers, seen
 from unskew.core.method import Method
-from unskew.core.slots import task_loss
+from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.parts.objective import FedRS
 
@@ -21,7 +21,7 @@ def test_the_loss_of_two_classes_and_its_gradient():
     """
     step = seen([[2.0, 4.0]], [0], census=[3, 0])
     logits = numbers(2.0, 4.0)[None].requires_grad_()
-    value = task_loss(FedRS().logits(logits, step), step.batch.y, step.batch)
+    value = CLASSIFICATION.loss(FedRS().logits(logits, step), step.batch.y, step.batch.weight)
     assert float(value.detach()) == pytest.approx(log(2))
     assert torch.autograd.grad(value, logits)[0][0].tolist() == pytest.approx([-0.5, 0.25])
 

@@ -148,7 +148,7 @@ class CCVR(Calibrate):
             for start in range(0, len(order), self.batch):
                 at = order[start : start + self.batch]
                 logits = net.judge(params | head, features[at], since=layer)
-                loss = nn.functional.cross_entropy(logits, labels[at])
+                loss = net.task.loss(logits, labels[at])
                 grads = dict(zip(head, torch.autograd.grad(loss, list(head.values())), strict=True))
                 with torch.no_grad():
                     rule.step(head, grads, state, self.lr, count)

@@ -10,14 +10,15 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cosine_similarity, cross_entropy, linear, relu, softplus
+from torch.nn.functional import cosine_similarity, linear, relu, softplus
 
 from unskew.arrays import Array
 from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.questions import Questions
 from unskew.core.roster import Roster
-from unskew.core.slots import Depends, Objective, Step, soft_labels
+from unskew.core.slots import Depends, Objective, Step
+from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
@@ -176,7 +177,7 @@ class FedBR(Objective):
         awake = (step.batch.weight.sum() > 0).to(x.dtype)
         net = step.net.for_rows(awake.expand(len(x)))
         there = net.features(step.params, x)
-        loss: Tensor | float = self.lam * cross_entropy(net.classify(step.params, there), target)
+        loss: Tensor | float = self.lam * net.task.loss(net.classify(step.params, there), target)
         if self.mu:
             known = step.net.judge(step.anchor, x, upto=step.net.training.last_layer).flatten(1)
             paired = torch.arange(len(x), device=x.device) % _count(step)

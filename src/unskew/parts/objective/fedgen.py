@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
@@ -122,8 +121,7 @@ class FedGen(Objective):
         aside = step.net.for_rows(counts, remember=False)
         made = generated(tree, step.draws["noise"], _one_hot(label, classes), self._shape(step))
         logits = self._judged(aside, step.params, made)
-        each = F.cross_entropy(logits, label, reduction="none") * counts
-        total: Tensor = tree["weight"] * each.sum() / counts.sum().clamp_min(1.0)
+        total: Tensor = tree["weight"] * step.net.task.loss(logits, label, counts)
         if self.match:
             y = step.batch.y if step.batch.y.dim() == 2 else _one_hot(step.batch.y, classes)
             noise = step.draws["match"][: len(y)]
@@ -236,7 +234,7 @@ class FedGen(Objective):
         net = after.judging_net
 
         def judge(made: Tensor, label: Tensor) -> Tensor:
-            return F.cross_entropy(net.judge(after.params, made), label)
+            return net.task.loss(net.judge(after.params, made), label)
 
         return judge
 
@@ -251,9 +249,9 @@ class FedGen(Objective):
         def judge(made: Tensor, label: Tensor) -> Tensor:
             logits = [net.judge(model, made, since=layer) for model in models]
             if self.ensemble == "mean":
-                return F.cross_entropy(torch.stack(logits).mean(0), label)
+                return net.task.loss(torch.stack(logits).mean(0), label)
             weigh = share.to(made.device, made.dtype)[:, label]
-            losses = torch.stack([F.cross_entropy(z, label, reduction="none") for z in logits])
+            losses = torch.stack([net.task.losses(z, label) for z in logits])
             return (weigh * losses).sum(0).mean()
 
         return judge

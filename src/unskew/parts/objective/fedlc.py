@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unskew.core.slots import Objective, Step, soft_labels
+from unskew.core.slots import Objective, Step
+from unskew.core.task import soft_labels
 from unskew.errors import InputError
 
 LEFT_OUT = 1e4

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.func import grad
-from torch.nn import functional as F
 
 from unskew.core.conditions import warn_of_silent
 from unskew.core.exchanged_rows import batch_of, deal_rows, gather_rows, hand_out_rows, owners, pad_rows
@@ -18,7 +17,8 @@ from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.questions import Questions
 from unskew.core.roster import Roster
-from unskew.core.slots import Batch, Depends, Objective, Step, soft_labels
+from unskew.core.slots import Batch, Depends, Objective, Step
+from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.seeds import generator
@@ -152,7 +152,7 @@ class FedMix(Objective):
             # statistics come as an argument and are copied, since this pass is not to move them
             net = copy.copy(step.net)
             net.held = {k: v.clone() for k, v in statistics.items()}
-            return batch.mean(F.cross_entropy(net(step.params, x), own, reduction="none"))
+            return net.task.loss(net(step.params, x), own, batch.weight)
 
         slope: Tensor = grad(first)(batch.x, step.net.held)
         return self.mix * (slope * mean).sum()

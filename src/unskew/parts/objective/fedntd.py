@@ -8,7 +8,8 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from unskew.core.slots import Objective, Step, soft_labels
+from unskew.core.slots import Objective, Step
+from unskew.core.task import hard_labels, soft_labels
 from unskew.errors import InputError
 
 LEFT_OUT = -1e4
@@ -48,7 +49,7 @@ class FedNTD(Objective):
             return 0.0
         assert step.out is not None
         logits, target = step.out.logits, step.out.target
-        true = soft_labels(target if target.dim() == 1 else target.argmax(1), logits) > 0
+        true = soft_labels(hard_labels(target), logits) > 0
         teacher = step.teacher()
         own, known = (
             log_softmax((z / self.tau).masked_fill(true, LEFT_OUT), dim=1) for z in (logits, teacher)

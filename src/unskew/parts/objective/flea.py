@@ -26,7 +26,8 @@ from unskew.core.exchanged_rows import (
 from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.roster import Roster
-from unskew.core.slots import After, Depends, Objective, Out, Step, soft_labels, task_loss
+from unskew.core.slots import After, Depends, Objective, Out, Step
+from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.metrics.distance_correlation import distance_correlation
@@ -185,7 +186,7 @@ class FLea(Objective):
         mixed, target = self._mixed(step, out.own, index[:own])
         shorter = batch.weight * there[:own]
         logits = net.for_rows(shorter).weighing(shorter).head(step.params, mixed, layer)
-        extra = task_loss(logits, target, type(batch)(mixed, target, shorter))
+        extra = net.task.loss(logits, target, shorter)
         if self.distil:
             theirs = restore_rows(step.shared, index, out.own.dtype)
             # a client that only waits for others to finish must not move its statistics
