@@ -1,8 +1,9 @@
-"""Accuracy over rounds of some runs, for a method's page: ``python docs/curves.py NAME RUNS [WINDOW]``.
+"""Accuracy over rounds of some runs, for a method's page: ``python docs/curves.py NAME RUNS [WINDOW] [PART]``.
 
 RUNS is a folder of run folders, as ``unskew sweep`` leaves them, or a file of results from ``docs/book/results``. A
 line is a run; its colour says the method. With a WINDOW, lines are running means over that many evaluations, and what
-was measured lies pale behind them.
+was measured lies pale behind them. With a PART, such as ``sem``, every base method has a panel of its own: the base
+alone and with that part.
 """
 
 from __future__ import annotations
@@ -41,40 +42,51 @@ def curves(runs: Path) -> Iterator[tuple[str, int, list[int], list[float]]]:
         )
 
 
-def main(name: str, runs: str, window: int = 1) -> None:
+def base_of(method: str, part: str) -> str:
+    """The method without the part: FedAvg where nothing else is left."""
+    return "fedavg" if method == part else method.removesuffix(f"+{part}")
+
+
+def main(name: str, runs: str, window: str = "1", part: str = "") -> None:
+    width = int(window)
     rows: list[dict[str, Any]] = []
     for method, seed, rounds, values in curves(Path(runs)):
+        base = base_of(method, part) if part else ""
+        said = method if not part else "the base alone" if method == base else f"with {part}"
         for at, (number, value) in enumerate(zip(rounds, values, strict=True)):
-            around = values[max(0, at - window // 2) : at + window // 2 + 1]
-            rows.append(
-                {
-                    "round": number,
-                    "measured": value,
-                    "mean": float(np.mean(around)),
-                    "method": method,
-                    "seed": seed,
-                }
-            )
-    methods = sorted(
-        {row["method"] for row in rows}, key=lambda m: (m not in ("fedavg", "phase_shift(1)"), m)
-    )
+            around = values[max(0, at - width // 2) : at + width // 2 + 1]
+            mean = float(np.mean(around))
+            rows.append({"round": number, "measured": value, "mean": mean, "method": said, "seed": seed})
+            rows[-1]["base"] = base
+    first = ("fedavg", "phase_shift(1)", "the base alone")
+    methods = sorted({row["method"] for row in rows}, key=lambda m: (m not in first, m))
     colour = alt.Color("method:N").scale(
         domain=methods, range=[MUTED, BLUE, ORANGE, GREEN, RED, PINK][: len(methods)]
     )
     colour = colour.legend(title=None, orient="top", symbolType="stroke", symbolOpacity=1)
-    base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("round:Q").axis(title="round", grid=False, tickCount=8).scale(nice=False),
+    ticks = 4 if part else 8
+    drawn = alt.Chart().encode(
+        x=alt.X("round:Q").axis(title="round", grid=False, tickCount=ticks).scale(nice=False),
         color=colour,
         detail="seed:N",
     )
     axis = alt.Axis(title=None, format="%", tickCount=6)
-    means = base.mark_line().encode(y=alt.Y("mean:Q").axis(axis).scale(zero=False))
+    means = drawn.mark_line().encode(y=alt.Y("mean:Q").axis(axis).scale(zero=False))
     layers = [means]
-    if window > 1:
-        layers.insert(0, base.mark_line(opacity=0.25, strokeWidth=1).encode(y=alt.Y("measured:Q").axis(axis)))
-    chart = alt.layer(*layers).properties(width=620, height=280, title="Global test accuracy")
-    save_chart(chart, IMAGES / f"curves-{name}.png", f"Accuracy over rounds: {name}")
+    if width > 1:
+        pale = drawn.mark_line(opacity=0.25, strokeWidth=1)
+        layers.insert(0, pale.encode(y=alt.Y("measured:Q").axis(axis)))
+    chart = alt.layer(*layers, data=alt.InlineData(values=rows))
+    title = "Global test accuracy"
+    if part:
+        bases = list(dict.fromkeys(row["base"] for row in rows))
+        panels = alt.Facet("base:N").sort(bases).title(None)
+        whole = chart.properties(width=220, height=170).facet(panels, columns=3).properties(title=title)
+        whole = whole.resolve_axis(x="independent")  # shared, it would also be drawn under no panel
+    else:
+        whole = chart.properties(width=620, height=280, title=title)
+    save_chart(whole, IMAGES / f"curves-{name}.png", f"Accuracy over rounds: {name}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], *(int(n) for n in sys.argv[3:4]))
+    main(*sys.argv[1:])
