@@ -13,9 +13,11 @@ from unskew.core.exchanged_rows import (
     hand_out_rows,
     owners,
     pad_rows,
+    pad_varying,
     restore_rows,
     store_rows,
 )
+from unskew.core.method import Method
 from unskew.seeds import generator
 
 
@@ -89,3 +91,17 @@ def test_a_constant_row_and_a_huge_number_survive_storage():
     assert restore_rows(flat, torch.arange(2), torch.float32).tolist() == [[1.5] * 3] * 2
     huge = store_rows(torch.tensor([[1e9, -1e9]]), "half")
     assert restore_rows(huge, torch.arange(1), torch.float32).isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["flea(last)", "fedmix"])
+def test_rows_that_vary_get_room_in_which_they_may_vary(name: str) -> None:
+    """A captured step depends on sizes: 70 rows and 80 rows take the same room, and a part of fixed sizes none."""
+    method = Method.parse(f"{name}+fedprox(adaptive=true)")
+    shapes = []
+    for rows in (70, 80):
+        held = {"rows": torch.ones(rows, 2), "labels": torch.ones(rows)}
+        given = pad_varying(method.objective, {p.name: held for p in method.objective})
+        padded, fixed = (given[part.name] for part in method.objective)
+        shapes.append({k: v.shape for k, v in padded.items()})
+        assert fixed is held
+    assert shapes[0] == shapes[1]

@@ -14,7 +14,7 @@ from by_hand import round_of
 from unskew.core.faults import Faults, finite
 from unskew.core.method import Method
 from unskew.core.round import play_round
-from unskew.core.slots import Objective, Play, Visit
+from unskew.core.slots import Exchange, Play, Visit
 from unskew.core.state import State
 from unskew.core.types import Leg, Tree, Update, weighted_sum
 from unskew.errors import InputError
@@ -229,7 +229,7 @@ def test_a_cohort_without_samples_leaves_the_model_as_it_was() -> None:
 
 
 @dataclass(frozen=True)
-class Counts(Objective):
+class Counts(Exchange):
     """Counts a client's visits, and uploads the count."""
 
     name: ClassVar[str] = "counts"

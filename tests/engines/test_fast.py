@@ -496,7 +496,7 @@ class Scheduled(FedProx):
 
     name = "scheduled"
 
-    def stretch(self, t: int) -> float:
+    def budget_factor(self, t: int) -> float:
         return (1.0, 2.0, 1.0)[t]
 
 

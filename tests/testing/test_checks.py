@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from unskew.core.method import Method
-from unskew.core.slots import Aggregate, Objective, Part, Play, Select, Step, Visit
+from unskew.core.slots import Aggregate, Exchange, Objective, Part, Play, Select, Step, Visit
 from unskew.core.types import Cohort, Tree, Update
 from unskew.errors import InputError
 from unskew.parts import PARTS, PRESETS
@@ -210,7 +210,7 @@ class Pads(Objective):
 
 
 @dataclass(frozen=True)
-class Whispers(Objective):
+class Whispers(Exchange):
     """Uploads a number and does not say so."""
 
     name: ClassVar[str] = "whispers"

@@ -16,7 +16,7 @@ from unskew.core.method import Method
 from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.round import play_round
-from unskew.core.slots import Objective, Select
+from unskew.core.slots import Exchange, Objective, Select
 from unskew.core.types import Cohort
 from unskew.errors import InputError
 from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
@@ -62,7 +62,7 @@ def test_a_client_holds_its_own_samples_and_nothing_else(walled: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Peeping(Objective):
+class Peeping(Exchange):
     """Answers from the sample before its own: in one process that is another client's."""
 
     name: ClassVar[str] = "peeping"

@@ -17,7 +17,7 @@ from unskew.core.held import Made
 from unskew.core.net import Net
 from unskew.core.optimisers import clip, optimizer, sum_of_rates
 from unskew.core.plan import Plan
-from unskew.core.slots import Batch, Local, Objective, Out, Step, Visit
+from unskew.core.slots import Batch, Exchange, Local, Objective, Out, Step, Visit
 from unskew.core.types import Tree
 from unskew.data.dataset import normalise
 from unskew.seeds import borrow_generator, generator
@@ -120,7 +120,7 @@ def loss(task: LocalTraining, net: Net, params: Tree, batch: Batch, scene: StepC
         batch = part.inputs(batch, scene.seen_by(part, net, params, batch))
     replaced = (part.forward(scene.seen_by(part, net, params, batch)) for part in parts)
     out = next((o for o in replaced if o is not None), None)
-    if out is None and any(part.wants_features for part in parts):
+    if out is None and any(part.needs.features for part in parts):
         features = net.features(params, batch.x)
         out = Out(net.classify(params, features), batch.y, features)
     elif out is None:
@@ -214,12 +214,12 @@ def make_result(
         samples=client_job.plan.samples,
         loss=losses / max(1, client_job.plan.steps),
         lr=client_job.lr,
-        pull=sum(o.pull(client_job.shared[o.name], client_job.mine[o.name]) for o in task.objectives),
+        pull=sum(o.proximal_mu(client_job.shared[o.name], client_job.mine[o.name]) for o in task.objectives),
         weight=client_job.weight,
         at_hand=client_job.at_hand,
         drawn=len(client_job.held),
     )
-    for part in task.objectives if client_job.closing else ():
+    for part in (o for o in task.objectives if isinstance(o, Exchange) and client_job.closing):
         visit = Visit(
             net=task.net,
             start=client_job.start,

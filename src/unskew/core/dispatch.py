@@ -85,6 +85,7 @@ def make_client_job(
         """A client's memory where it trains; it is kept on the host."""
         return {k: v.to(device) for k, v in tree.items()}
 
+    remembered = job.method.init_client(job.net, job.roster.relative[client])
     before = leg.carry.take(np.array([row])) if leg.carry is not None else None
     return ClientJob(
         client=client,
@@ -97,10 +98,7 @@ def make_client_job(
         lr=rate,
         census=torch.from_numpy(held.counts).to(device),
         shared=round_inputs.shared,
-        mine={
-            o.name: there(store.get(o.name, client, o.init_client(job.net, job.roster.relative[client])))
-            for o in job.method.objective
-        },
+        mine={part: there(store.get(part, client, first)) for part, first in remembered.items()},
         weight=held.weigh,
         at_hand=at_hand,
         moved=None if before is None else {k: v[0] for k, v in before.moved.items()},
@@ -112,7 +110,7 @@ def make_client_job(
 
 def stretch_budget(job: Job, t: int) -> Local:
     """The local budget of a round, where a part makes some rounds longer than others."""
-    times = math.prod(o.stretch(t) for o in job.method.objective)
+    times = math.prod(o.budget_factor(t) for o in job.method.objective)
     if times == 1:
         return job.local
     epochs, steps = job.local.epochs, job.local.steps
@@ -142,7 +140,7 @@ def gather_results(
         if leg.stacked
         else expand(leg.start, len(rows))
     )
-    memory = {o.name: stack([r.memory[o.name] for r in returns if r.memory]) for o in job.method.objective}
+    memory = {o.name: stack([r.memory[o.name] for r in returns if r.memory]) for o in job.method.exchange}
     if job.batch_norm == "local":
         memory[STATISTICS] = job.net.statistics(params)
     if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
@@ -163,7 +161,7 @@ def gather_results(
         samples=torch.tensor([r.samples for r in returns], dtype=torch.int64),
         loss=torch.tensor([r.loss for r in returns], dtype=torch.float64),
         uploads={
-            o.name: stack([r.uploads[o.name] for r in returns if r.uploads]) for o in job.method.objective
+            o.name: stack([r.uploads[o.name] for r in returns if r.uploads]) for o in job.method.exchange
         },
         memory=memory,
         held=torch.tensor([r.at_hand for r in returns], dtype=torch.int64),

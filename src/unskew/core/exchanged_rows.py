@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -11,6 +11,9 @@ from torch import Tensor
 
 from unskew.core.types import Ids, Tree
 from unskew.models.layers import random_words
+
+if TYPE_CHECKING:
+    from unskew.core.slots import Objective
 
 Store = Literal["full", "half", "byte"]
 """What a number takes: as the run computes (four bytes), two bytes, or one."""
@@ -82,6 +85,11 @@ def pad_rows(held: Tree) -> Tree:
     room = max(64, 1 << (count - 1).bit_length())
     padded = {k: torch.cat([v, v.new_zeros(room - count, *v.shape[1:])]) for k, v in held.items() if v.dim()}
     return held | padded | {"count": torch.tensor(count)}
+
+
+def pad_varying(objectives: Iterable[Objective], shared: Mapping[str, Tree]) -> dict[str, Tree]:
+    """What was handed out, with rows padded where a part says that their number varies."""
+    return {o.name: pad_rows(shared[o.name]) if o.needs.varying_sizes else shared[o.name] for o in objectives}
 
 
 def batch_of(held: Tree, draws: Tree, width: int) -> tuple[Tensor, Tensor]:

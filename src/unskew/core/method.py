@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from unskew import expression
+from unskew.core.hook_names import refuse_old_hooks
+from unskew.core.net import Net
 from unskew.core.registry import parts as known_parts
 from unskew.core.registry import presets
 from unskew.core.slot_names import DECIDES, SLOTS
@@ -17,6 +19,7 @@ from unskew.core.slots import (
     RESERVED,
     Aggregate,
     Calibrate,
+    Exchange,
     Objective,
     Part,
     Prepare,
@@ -24,6 +27,7 @@ from unskew.core.slots import (
     Select,
     Tune,
 )
+from unskew.core.types import Tree
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, parse, refuse_absurd, render
 from unskew.import_object import import_object
@@ -100,6 +104,21 @@ class Method:
         return tuple(p for held in slots for p in (held if isinstance(held, tuple) else (held,)))
 
     @property
+    def exchange(self) -> tuple[Exchange, ...]:
+        """The objectives that remember, tell or are told more than models."""
+        return tuple(part for part in self.objective if isinstance(part, Exchange))
+
+    def hand_out(self, server: Mapping[str, Tree], t: int) -> dict[str, Tree]:
+        """What goes down with the model in a round, by objective: nothing of those that exchange nothing."""
+        nothing: dict[str, Tree] = {part.name: {} for part in self.objective}
+        return nothing | {part.name: part.hand_out(server[part.name], t) for part in self.exchange}
+
+    def init_client(self, net: Net, size: float) -> dict[str, Tree]:
+        """What a client remembers before its first visit, by objective; ``size`` is relative to the mean client's."""
+        nothing: dict[str, Tree] = {part.name: {} for part in self.objective}
+        return nothing | {part.name: part.init_client(net, size) for part in self.exchange}
+
+    @property
     def discloses(self) -> tuple[str, ...]:
         """What leaves a client beyond a model update, each with the part that sends it."""
         return tuple(f"{what} ({part.name})" for part in self.parts for what in part.discloses)
@@ -119,11 +138,11 @@ def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
             "aggregate": "combines models",
             "calibrate": "calibrates the global model",
         }.get(part.slot, "")
-        if isinstance(part, Objective) and part.needs_global:
+        if isinstance(part, Objective) and part.needs.global_model:
             needs = "needs the global model"
         if part.discloses or part.probes:
             needs = f"sends {part.discloses[0]}" if part.discloses else "needs the global model"
-        if isinstance(part, Objective) and part.exchanges:
+        if isinstance(part, Exchange) and part.exchanges:
             needs = needs or "exchanges more than a model"
         if needs and part != usual("aggregate"):
             raise InputError(f"{alone} exchanges nothing, and {part.name} {needs}; leave {part.name} out")
@@ -172,6 +191,7 @@ def check_part_class(found: Any, called: str) -> type[Part]:
         raise InputError(
             f"{called} is in no slot: derive it from Objective, Aggregate or another of unskew.parts"
         )
+    refuse_old_hooks(found, called)
     return found
 
 

@@ -44,12 +44,12 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     ledger = Ledger(
         job.net.travelling_bytes(state.params, job.batch_norm),
         air_of(roster, seed, t),
-        any(o.needs_global for o in method.objective) or bool(probes),
+        any(o.needs.global_model for o in method.objective) or bool(probes),
     )
     if t == 0:
         ledger.prepared(method.prepare, roster)
         server = begin_parts(job, server, ledger)
-    shared = {o.name: o.hand_out(server[o.name], t) for o in method.objective}
+    shared = method.hand_out(server, t)
     ledger.exchanges(method.parts, server, roster.clients)
     selections = legs = 0
 
@@ -103,17 +103,17 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
             found = job.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
             landed = replace(landed, probes={name: torch.from_numpy(found[name]) for name in probes})
             ledger.told("probes", landed.clients, len(probes))
-        for o in method.objective:
+        for o in method.exchange:
             server[o.name] = o.absorb(server[o.name], landed, roster.clients)
         for part, memory in landed.memory.items():
             store = store.put(part, landed.clients, memory)
         rule, before = method.aggregate, params
         params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
-        for o in method.objective:
+        for o in method.exchange:
             params = o.settle(params, before, server[o.name])
         query, note = RunQuestions(job, ledger, params, moment), ledger.notes.update
         after = After(job.net, job.judging_net, params, landed, roster, t, seed, query, note)
-        for o in method.objective:
+        for o in method.exchange:
             server[o.name] = o.renew(server[o.name], after)
         return params
 
@@ -131,5 +131,5 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
 def begin_parts(job: Job, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:
     """The server's memory with what clients send before the first round."""
     query = RunQuestions(job, ledger)
-    found = {o.name: o.begin(job.net, job.roster, query, job.seed) for o in job.method.objective}
+    found = {o.name: o.begin(job.net, job.roster, query, job.seed) for o in job.method.exchange}
     return {name: tree | found.get(name, {}) for name, tree in server.items()}

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from unskew.core.slots import Batch as Batch
     from unskew.core.slots import Calibrate as Calibrate
     from unskew.core.slots import Depends as Depends
+    from unskew.core.slots import Exchange as Exchange
     from unskew.core.slots import Local as Local
+    from unskew.core.slots import Needs as Needs
     from unskew.core.slots import Objective as Objective
     from unskew.core.slots import Out as Out
     from unskew.core.slots import Part as Part
@@ -67,7 +69,9 @@ _AUTHORS = {
     "Batch": "core.slots",
     "Calibrate": "core.slots",
     "Depends": "core.slots",
+    "Exchange": "core.slots",
     "Local": "core.slots",
+    "Needs": "core.slots",
     "Objective": "core.slots",
     "Out": "core.slots",
     "Part": "core.slots",

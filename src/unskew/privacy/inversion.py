@@ -162,7 +162,7 @@ def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tr
     engine = choose(subject.spec, torch.device(subject.device), 0.0)
     job = replace(job, method=plain, roster=roster, engine=engine)
     job.engine.hold(Holdings(federation))
-    shared = {o.name: o.hand_out(state.server[o.name], state.round) for o in job.method.objective}
+    shared = job.method.hand_out(state.server, state.round)
     leg = Leg(np.array([client], np.int64), state.params)
     try:
         round_inputs = RoundInputs(roster, shared, state.clients, Moment(state.round))

@@ -250,7 +250,7 @@ def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -
     plain = replace(found.setup.job.method, prepare=())  # a group holds what it was dealt
     job = replace(found.setup.job, method=plain, roster=Roster.of(federation), engine=engine)
     engine.hold(Holdings(federation))
-    shared = {o.name: o.hand_out(memory[o.name], round_) for o in job.method.objective}
+    shared = job.method.hand_out(memory, round_)
     clients = np.arange(federation.clients)
     try:
         leg = Leg(clients, start)

@@ -88,7 +88,7 @@ def _ends_apart(spec: Spec, end: int) -> bool:
     method = Method.parse(spec.method)
     return (
         end % spec.evaluate != 0
-        or method.schedule.last_differs
+        or method.schedule.last_round_differs
         or any(part.due(True) != part.due(False) for part in method.calibrate)
     )
 

@@ -139,13 +139,13 @@ def prepare(
             "the model has no weights to train: set requires_grad on those that clients are to train"
         )
     for part in method.objective:
-        if part.asks_global and spec.batch_norm == "drop" and net.buffers:
+        if part.needs.global_answers and spec.batch_norm == "drop" and net.buffers:
             warn(
                 f"{part.name} asks the global model for answers, and with batch_norm = drop that gives them by the "
                 "statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
                 stacklevel=2,
             )
-        if part.wants_features:
+        if part.needs.features:
             _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
         net.grow(part.extra(net, dataset.shape, spec.seed))
     local = Local(

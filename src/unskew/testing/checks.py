@@ -167,6 +167,11 @@ def check_select(part: Subject) -> None:
         _must(len({*chosen}) == len(chosen), f"{part.name} selects a client twice: {chosen}")
         _must({*chosen} <= {*range(federation.clients)}, f"{part.name} selects strangers: {chosen}")
         _must(not {*chosen} & {1, 4}, f"{part.name} selects clients that were excluded: {chosen}")
+        most = part.largest_cohort(count, federation.clients)
+        _must(len(chosen) <= most, f"{part.name} selects {len(chosen)} clients, more than its largest_cohort")
+        foreseen = part.foresee(count, Roster.of(federation), generator(0, "check"))
+        known = foreseen is None or {*foreseen.tolist()} <= {*range(federation.clients)}
+        _must(known, f"{part.name} foresees clients that there are not")
 
 
 # --- how a method behaves

@@ -198,8 +198,8 @@ def one_step(setup: Setup, padding: int) -> Tree:
     scene = StepContext(
         anchor={k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()},
         census=torch.from_numpy(held.counts),
-        shared={o.name: o.hand_out(memory[o.name], 0) for o in parts},
-        mine={o.name: o.init_client(net, 1.0) for o in parts},
+        shared=job.method.hand_out(memory, 0),
+        mine=job.method.init_client(net, 1.0),
         draws={o.name: _first(o.draw(generator(0, "step", o.name), 1, 6), x.dtype) for o in parts},
     )
     here = net.bound(buffers, torch.tensor(7), weight if padding else None)

@@ -139,8 +139,8 @@ def test_the_code_cuts_the_mixed_batch_to_the_shorter():
 def test_the_codes_first_round_is_longer_and_its_weights_fall():
     """Three times the epochs in round 0, KL halved without a buffer; lambda2 is 3 - t/10, and 1 from round 20 on."""
     code, paper = FLea("mid", variant="code"), FLea("mid")
-    assert [code.stretch(t) for t in (0, 1)] == [3.0, 1.0]
-    assert [paper.stretch(t) for t in (0, 1)] == [1.0, 1.0]
+    assert [code.budget_factor(t) for t in (0, 1)] == [3.0, 1.0]
+    assert [paper.budget_factor(t) for t in (0, 1)] == [1.0, 1.0]
     found = [float(code.hand_out({}, t)["decor"]) for t in (0, 5, 20, 60)]
     assert found == pytest.approx([3.0, 2.5, 1.0, 1.0])
     assert paper.hand_out({}, 0) == {}

@@ -19,6 +19,7 @@ from unskew.arrays import Array
 from unskew.core.client import ClientJob, ClientResult, LocalTraining
 from unskew.core.dispatch import gather_results, make_client_job, weigh_results
 from unskew.core.engine import Job, RoundInputs
+from unskew.core.exchanged_rows import pad_varying
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.roster import Roster, without_pool
@@ -312,7 +313,7 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     )
     given = as_tensors(shared)
     if device_data.record:  # a recorded step depends on sizes, so what changes size is padded
-        given = {o.name: o.roomy(given[o.name]) for o in job.method.objective}
+        given = pad_varying(job.method.objective, given)
     round_inputs = RoundInputs(roster, given, store, moment)
     client_jobs = [make_client_job(job, leg, int(r), round_inputs, holdings) for r in work.rows]
     if work.carry is not None:

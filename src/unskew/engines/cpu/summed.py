@@ -62,10 +62,10 @@ class Summed(Update):
 def only_sum(job: Job, leg: Leg) -> bool:
     """Whether a leg's models are asked for as a sum alone, and are large enough for that to matter."""
     rows_needed = job.faults.late or job.faults.nan or job.batch_norm != "average"
-    rows_needed = rows_needed or any(o.needs_models for o in job.method.objective)
+    rows_needed = rows_needed or any(o.needs.single_models for o in job.method.objective)
     unknown = not job.roster.counted and any(part.reweighs for part in job.method.prepare)
     rows_needed = rows_needed or unknown  # then weights come with updates, and not before
-    linear = job.method.aggregate.linear and leg.summable and not rows_needed
+    linear = job.method.aggregate.weighs_examples_only and leg.summable and not rows_needed
     return linear and len(leg.clients) * nbytes(leg.start) > LARGEST_STACK
 
 

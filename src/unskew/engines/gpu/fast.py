@@ -22,6 +22,7 @@ from unskew.arrays import Array
 from unskew.core.client import ClientJob, ClientResult, LocalTraining
 from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs
+from unskew.core.exchanged_rows import pad_varying
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.plan import batches_in
@@ -35,7 +36,6 @@ from unskew.engines.here import Here
 from unskew.engines.stacked import ClientStack, split_into_blocks, tensors, unstack_results
 from unskew.errors import RunFailed
 from unskew.notices import warn
-from unskew.parts.select.full import Full
 
 SIDE_BY_SIDE, STACKED = 64, 256
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
@@ -96,8 +96,8 @@ class FastGPU(Here):
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
         device_data = self.device_data(job)
-        roomy = {o.name: o.roomy(round_inputs.shared[o.name]) for o in job.method.objective}
-        round_inputs = replace(round_inputs, shared=roomy)
+        padded = pad_varying(job.method.objective, round_inputs.shared)
+        round_inputs = replace(round_inputs, shared=padded)
         task = LocalTraining(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
         client_jobs = [
             make_client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
@@ -284,8 +284,7 @@ def _memory(device: torch.device) -> int | None:
 
 def _a_round(job: Job) -> int:
     """How many clients take part in a round, at most."""
-    there = job.roster.clients
-    return there if isinstance(job.method.select, Full) else min(job.cohort, there)
+    return job.method.select.largest_cohort(job.cohort, job.roster.clients)
 
 
 def _largest(client_jobs: list[ClientJob]) -> tuple[int, int]:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from unskew.core.dispatch import PlanInputs, stretch_budget
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.plan import Plan
 from unskew.core.roster import Roster
+from unskew.core.state import NOBODY
 from unskew.core.types import Ids, Leg
-from unskew.parts.select.full import Full
-from unskew.parts.select.uniform import Uniform
 from unskew.seeds import generator
 
 GUESSES = 3
@@ -64,8 +61,8 @@ class Ahead:
 
 
 def _next_cohort(job: Job, roster: Roster, t: int) -> Ids:
-    """Who takes part in a round that has not begun: known where it is drawn from the seed alone."""
-    rule, nobody = job.method.select, np.zeros(0, np.int64)
-    if t >= job.rounds or type(rule) not in (Uniform, Full):  # others, even of these kinds, may remember
-        return nobody
-    return rule.select(job.cohort, nobody, roster, {}, generator(job.seed, "select", t, 0))[0].clients
+    """Who will most likely take part in a round that has not begun; nobody where the part cannot know."""
+    if t >= job.rounds:
+        return NOBODY
+    found = job.method.select.foresee(job.cohort, roster, generator(job.seed, "select", t, 0))
+    return NOBODY if found is None else found

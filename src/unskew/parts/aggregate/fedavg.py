@@ -22,7 +22,7 @@ class FedAvg(Aggregate):
 
     name: ClassVar[str] = "fedavg"
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
-    linear: ClassVar[bool] = True
+    weighs_examples_only: ClassVar[bool] = True
     uniform: bool = False
 
     def weights(self, update: Update) -> Tensor:

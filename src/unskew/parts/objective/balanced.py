@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.slots import Depends, Objective, Step
+from unskew.core.slots import Depends, Exchange, Needs, Step
 from unskew.core.types import Tree
 from unskew.errors import InputError
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Balanced(Objective):
+class Balanced(Exchange):
     """Weighs each sample's cross-entropy by how rare its class is (King and Zeng, Political Analysis 2001).
 
     A client minimises the mean over its samples of w_y CE, with w_c = n_c^(-power) n / (sum over j of n_j^(1 - power)):
@@ -41,7 +41,7 @@ class Balanced(Objective):
     """
 
     name: ClassVar[str] = "balanced"
-    needs_global: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(global_model=False)
     paper: ClassVar[str] = "King and Zeng, Political Analysis 2001"
     neutral: ClassVar[str | None] = "balanced(power=0)"
     questions: ClassVar[tuple[str, ...]] = ("label_counts",)

@@ -17,7 +17,7 @@ from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.questions import Questions
 from unskew.core.roster import Roster
-from unskew.core.slots import Depends, Objective, Step
+from unskew.core.slots import Depends, Exchange, Needs, Step
 from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
@@ -32,7 +32,7 @@ LARGE = 50_000_000
 
 
 @dataclass(frozen=True)
-class FedBR(Objective):
+class FedBR(Exchange):
     """Reduces the bias of local classifiers and features with pseudo-data (Guo et al., ICML 2023).
 
     Before round 0, ``pseudo`` averages are gathered, each of a ``group`` of one client's samples, without labels, and
@@ -57,11 +57,10 @@ class FedBR(Objective):
     """
 
     name: ClassVar[str] = "fedbr"
-    asks_global: ClassVar[bool] = True
     paper: ClassVar[str] = "Guo et al., ICML 2023"
     neutral: ClassVar[str | None] = "fedbr(mu=0, lam=0)"
     example: ClassVar[str | None] = "fedbr(group=2)"
-    wants_features: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(features=True, global_answers=True)
     questions: ClassVar[tuple[str, ...]] = ("averages",)
     discloses: ClassVar[Any] = Depends(
         ("averages of its samples to every client",),

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from unskew.core.slots import Objective, Step
+from unskew.core.slots import Needs, Objective, Step
 from unskew.errors import InputError
 
 EPS = 1e-8
@@ -29,10 +29,9 @@ class FedDecorr(Objective):
     """
 
     name: ClassVar[str] = "feddecorr"
-    needs_global: ClassVar[bool] = False
     paper: ClassVar[str] = "Shi et al., ICLR 2023"
     neutral: ClassVar[str | None] = "feddecorr(beta=0)"
-    wants_features: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(features=True, global_model=False)
 
     beta: float = 0.1
     variant: Literal["paper", "code"] = "paper"

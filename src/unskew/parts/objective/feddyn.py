@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from unskew.core.net import Net
-from unskew.core.slots import Objective, Step, Visit
+from unskew.core.slots import Exchange, Step, Visit
 from unskew.core.types import Tree, Update, moved_by
 from unskew.errors import InputError
 
 
 @dataclass(frozen=True)
-class FedDyn(Objective):
+class FedDyn(Exchange):
     """Tilts each client's loss so that its minimum moves to the global one (Acar et al., ICLR 2021).
 
     A client minimises L_k(w) - <grad_k, w> + alpha/2 ||w - w_t||^2 (eq. 1) and then takes
@@ -59,7 +59,7 @@ class FedDyn(Objective):
             total = total + (w * step.mine[f"gone:{k}"]).sum() + (w - step.anchor[k]).square().sum() / 2
         return step.mine["alpha"] * total
 
-    def pull(self, shared: Tree, mine: Tree) -> float:
+    def proximal_mu(self, shared: Tree, mine: Tree) -> float:
         return float(mine["alpha"])
 
     def report(self, visit: Visit) -> tuple[Tree, Tree]:

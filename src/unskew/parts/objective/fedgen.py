@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
-from unskew.core.slots import After, Depends, Local, Objective, Step, Visit
+from unskew.core.slots import After, Depends, Exchange, Local, Needs, Step, Visit
 from unskew.core.types import Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
@@ -25,7 +25,7 @@ WIDEST = 10_000
 
 
 @dataclass(frozen=True)
-class FedGen(Objective):
+class FedGen(Exchange):
     """Trains also on what a generator of the server makes up for every class (Zhu et al., ICML 2021; and FLea's form).
 
     The server trains a generator G(z, y) so that models recognise the class y in what it makes, and sends it along.
@@ -52,7 +52,9 @@ class FedGen(Objective):
     """
 
     name: ClassVar[str] = "fedgen"
-    needs_global: ClassVar[bool] = False
+    needs: ClassVar[Any] = Depends(
+        Needs(global_model=False), lambda part: Needs(global_model=False, single_models=part.latent)
+    )
     paper: ClassVar[str] = "Zhu et al., ICML 2021"
     neutral: ClassVar[str | None] = "fedgen(weight=0)"
     example: ClassVar[str | None] = "fedgen(start=1, steps=3, batch=8)"
@@ -90,10 +92,6 @@ class FedGen(Objective):
     @property
     def latent(self) -> bool:
         return self.variant == "latent"
-
-    @property
-    def needs_models(self) -> bool:
-        return self.latent
 
     @property
     def begins(self) -> int:

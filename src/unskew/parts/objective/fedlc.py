@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unskew.core.slots import Objective, Step
+from unskew.core.slots import Needs, Objective, Step
 from unskew.core.task import soft_labels
 from unskew.errors import InputError
 
@@ -33,7 +33,7 @@ class FedLC(Objective):
     """
 
     name: ClassVar[str] = "fedlc"
-    needs_global: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(global_model=False)
     paper: ClassVar[str] = "Zhang et al., ICML 2022"
     neutral: ClassVar[str | None] = "fedlc(tau=0)"
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.func import grad
 
 from unskew.core.conditions import warn_of_silent
-from unskew.core.exchanged_rows import batch_of, deal_rows, gather_rows, hand_out_rows, owners, pad_rows
+from unskew.core.exchanged_rows import batch_of, deal_rows, gather_rows, hand_out_rows, owners
 from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.questions import Questions
 from unskew.core.roster import Roster
-from unskew.core.slots import Batch, Depends, Objective, Step
+from unskew.core.slots import Batch, Depends, Exchange, Needs, Step
 from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
@@ -27,7 +27,7 @@ AVERAGES = "averages of its samples and of their labels to every client"
 
 
 @dataclass(frozen=True)
-class FedMix(Objective):
+class FedMix(Exchange):
     """Trains on samples mixed with averages that all clients exchanged beforehand (Yoon et al., ICLR 2021).
 
     Before round 0 every client sends the means x^, y^ of groups of its samples and of their labels. Mixing with
@@ -46,7 +46,7 @@ class FedMix(Objective):
     """
 
     name: ClassVar[str] = "fedmix"
-    needs_global: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(global_model=False, varying_sizes=True)
     paper: ClassVar[str] = "Yoon et al., ICLR 2021"
     neutral: ClassVar[str | None] = "fedmix(mix=0)"
     example: ClassVar[str | None] = "fedmix(group=2)"
@@ -95,9 +95,6 @@ class FedMix(Objective):
 
     def hand_out(self, memory: Tree, t: int) -> Tree:
         return hand_out_rows(memory)
-
-    def pad_rows(self, shared: Tree) -> Tree:
-        return pad_rows(shared)
 
     def givers(self, memory: Tree, clients: int) -> Ids:
         return owners(memory)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from unskew.core.slots import Objective, Step
+from unskew.core.slots import Needs, Objective, Step
 from unskew.core.task import hard_labels, soft_labels
 from unskew.errors import InputError
 
@@ -31,7 +31,7 @@ class FedNTD(Objective):
     """
 
     name: ClassVar[str] = "fedntd"
-    asks_global: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(global_answers=True)
     paper: ClassVar[str] = "Lee et al., NeurIPS 2022"
     neutral: ClassVar[str | None] = "fedntd(beta=0)"
 

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from unskew.core.net import Net
-from unskew.core.slots import Depends, Objective, Step
+from unskew.core.slots import Depends, Exchange, Step
 from unskew.core.types import Tree, Update
 from unskew.errors import InputError
 
 
 @dataclass(frozen=True)
-class FedProx(Objective):
+class FedProx(Exchange):
     """Pulls a client's model towards the global one (Li et al., MLSys 2020).
 
     A client minimises F_k(w) + mu/2 ||w - w_t||^2 (eq. 2), with w_t the global model of the round: under SEM in
@@ -57,7 +57,7 @@ class FedProx(Objective):
         drift = sum((p - step.anchor[k]).square().sum() for k, p in step.params.items())
         return mu / 2 * drift
 
-    def pull(self, shared: Tree, mine: Tree) -> float:
+    def proximal_mu(self, shared: Tree, mine: Tree) -> float:
         return float(shared["mu"]) if self.adaptive else self.start
 
     def init_server(self, net: Net) -> Tree:

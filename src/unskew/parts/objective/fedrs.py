@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from unskew.core.slots import Objective, Step
+from unskew.core.slots import Needs, Objective, Step
 from unskew.core.task import soft_labels
 from unskew.errors import InputError
 
@@ -27,7 +27,7 @@ class FedRS(Objective):
     """
 
     name: ClassVar[str] = "fedrs"
-    needs_global: ClassVar[bool] = False
+    needs: ClassVar[Needs] = Needs(global_model=False)
     paper: ClassVar[str] = "Li and Zhan, KDD 2021"
     neutral: ClassVar[str | None] = "fedrs(alpha=1)"
 

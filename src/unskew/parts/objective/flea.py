@@ -18,7 +18,6 @@ from unskew.core.exchanged_rows import (
     gather_rows,
     hand_out_rows,
     owners,
-    pad_rows,
     restore_rows,
     store_labels,
     store_rows,
@@ -26,7 +25,7 @@ from unskew.core.exchanged_rows import (
 from unskew.core.net import Net
 from unskew.core.query import ClientView
 from unskew.core.roster import Roster
-from unskew.core.slots import After, Depends, Objective, Out, Step
+from unskew.core.slots import After, Depends, Exchange, Needs, Out, Step
 from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
@@ -44,7 +43,7 @@ class MixedOut(Out):
 
 
 @dataclass(frozen=True)
-class FLea(Objective):
+class FLea(Exchange):
     """Trains on features mixed with those that last round's clients shared (Xia et al., FLea, KDD 2024).
 
     The model is cut at a layer. A client mixes its own features f there with shared ones, f~ = b f + (1 - b) f^F
@@ -73,7 +72,7 @@ class FLea(Objective):
     """
 
     name: ClassVar[str] = "flea"
-    asks_global: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(global_answers=True, varying_sizes=True)
     paper: ClassVar[str] = "Xia et al., KDD 2024"
     neutral: ClassVar[str | None] = "flea(last, share=0, distil=0, decor=0)"
     example: ClassVar[str | None] = "flea(last, share=0.5)"
@@ -131,7 +130,7 @@ class FLea(Objective):
 
     # --- a client
 
-    def stretch(self, t: int) -> float:
+    def budget_factor(self, t: int) -> float:
         return 3.0 if self.variant == "code" and t == 0 else 1.0
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> dict[str, np.ndarray[Any, Any]]:
@@ -217,9 +216,6 @@ class FLea(Objective):
         if self.variant == "code" and self.decor:
             buffer["decor"] = torch.tensor(self.decor * max(1 - t / 30, 1 / 3))
         return buffer
-
-    def pad_rows(self, shared: Tree) -> Tree:
-        return pad_rows(shared)
 
     def renew(self, memory: Tree, after: After) -> Tree:
         """Algorithm 1, lines 14 to 18."""

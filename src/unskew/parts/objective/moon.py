@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
 from unskew.core.net import Net
-from unskew.core.slots import Objective, Step, Visit
+from unskew.core.slots import Exchange, Needs, Step, Visit
 from unskew.core.types import Tree
 from unskew.errors import InputError
 
 
 @dataclass(frozen=True)
-class MOON(Objective):
+class MOON(Exchange):
     """Contrasts a client's features with those of the global and of its own last model (Li et al., CVPR 2021).
 
     A client minimises CE + mu l_con (eq. 4), with z, z_g and z_p the features of a sample under the model it trains,
@@ -32,10 +32,9 @@ class MOON(Objective):
     """
 
     name: ClassVar[str] = "moon"
-    asks_global: ClassVar[bool] = True
     paper: ClassVar[str] = "Li et al., CVPR 2021"
     neutral: ClassVar[str | None] = "moon(mu=0)"
-    wants_features: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(features=True, global_answers=True)
 
     mu: float = 1.0
     tau: float = 0.5

@@ -8,13 +8,13 @@ from typing import ClassVar
 import torch
 
 from unskew.core.net import Net
-from unskew.core.slots import Objective, Step, Visit
+from unskew.core.slots import Exchange, Step, Visit
 from unskew.core.types import Tree, Update, moved_by, weighted_sum
 from unskew.errors import InputError
 
 
 @dataclass(frozen=True)
-class Scaffold(Objective):
+class Scaffold(Exchange):
     """Corrects each step by how a client's gradient differs from everybody's (Karimireddy et al., ICML 2020).
 
     A client steps along g - c_i + c (eq. 3) and then renews its variate (eq. 4) by

@@ -31,7 +31,7 @@ class Alone(Schedule):
     exchanges: ClassVar[bool] = False
 
     @property
-    def last_differs(self) -> bool:
+    def last_round_differs(self) -> bool:
         return False
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:

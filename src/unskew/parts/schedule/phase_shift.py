@@ -55,7 +55,7 @@ class PhaseShift(Schedule):
             raise InputError(f"phase_shift needs at least 1 phase, not {self.n}")
 
     @property
-    def last_differs(self) -> bool:
+    def last_round_differs(self) -> bool:
         return self.n > 1  # who is still out uploads then
 
     def check(self, roster: Roster, cohort: int) -> None:

@@ -17,7 +17,7 @@ class Plain(Schedule):
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
 
     @property
-    def last_differs(self) -> bool:
+    def last_round_differs(self) -> bool:
         return False
 
     def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:

@@ -53,7 +53,7 @@ class SEM(Schedule):
     via: Literal["peer", "relay", "others"] = "peer"
 
     @property
-    def last_differs(self) -> bool:
+    def last_round_differs(self) -> bool:
         return False
 
     def __post_init__(self) -> None:

@@ -23,3 +23,9 @@ class Full(Select):
         self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
     ) -> tuple[Cohort, Tree]:
         return Cohort(np.setdiff1d(np.arange(roster.clients), exclude)), memory
+
+    def foresee(self, count: int, roster: Roster, rng: np.random.Generator) -> Ids:
+        return np.arange(roster.clients)
+
+    def largest_cohort(self, count: int, clients: int) -> int:
+        return clients

@@ -23,10 +23,15 @@ class Uniform(Select):
         self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
     ) -> tuple[Cohort, Tree]:
         taken = np.unique(exclude)
-        free = roster.clients - len(taken)
-        drawn = rng.choice(free, size=min(count, free), replace=False)
         # the d-th client that is not taken, without ever listing all clients
-        return Cohort(_skipping(drawn.astype(np.int64), taken)), memory
+        return Cohort(_skipping(_drawn(count, roster.clients - len(taken), rng), taken)), memory
+
+    def foresee(self, count: int, roster: Roster, rng: np.random.Generator) -> Ids:
+        return _drawn(count, roster.clients, rng)  # right unless somebody is late or still out
+
+
+def _drawn(count: int, free: int, rng: np.random.Generator) -> Ids:
+    return rng.choice(free, size=min(count, free), replace=False).astype(np.int64)
 
 
 def _skipping(drawn: Ids, taken: Ids) -> Ids:

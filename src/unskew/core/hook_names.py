@@ -1,0 +1,50 @@
+"""Hooks that parts of one's own may still have under an old name or in an old place: each is refused in a sentence.
+
+Nothing would call them any more, and a run that leaves a hook out without a word gives other numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from unskew.core.slots import Exchange, Objective, Part
+from unskew.errors import InputError
+
+RENAMED = {
+    "objective": {
+        "wants_features": "write `needs: ClassVar[Needs] = Needs(features=True)`",
+        "needs_global": "write `needs: ClassVar[Needs] = Needs(global_model=False)` where it is not needed",
+        "asks_global": "write `needs: ClassVar[Needs] = Needs(global_answers=True)`",
+        "needs_models": "write `needs: ClassVar[Needs] = Needs(single_models=True)`",
+        "roomy": "write `needs: ClassVar[Needs] = Needs(varying_sizes=True)`",
+        "pull": "name it proximal_mu",
+        "stretch": "name it budget_factor",
+    },
+    "schedule": {"last_differs": "name it last_round_differs"},
+    "aggregate": {"linear": "name it weighs_examples_only"},
+}
+"""Slot -> old hook -> what to write instead."""
+
+EXCHANGES = tuple(
+    name for name in vars(Exchange) if not name.startswith("_") and not hasattr(Objective, name)
+)
+"""What an ``Exchange`` may define and a plain ``Objective`` may not."""
+
+
+def refuse_old_hooks(kind: type[Part], called: str) -> None:
+    """Refuse a class with a hook that nobody calls where it is, and say what to write."""
+    fields = {f.name for f in dataclasses.fields(kind)} if dataclasses.is_dataclass(kind) else set()
+
+    def defines(hook: str) -> bool:
+        return hasattr(kind, hook) and hook not in fields
+
+    for old, instead in RENAMED.get(kind.slot, {}).items():
+        if defines(old):
+            raise InputError(f"{called} defines {old}, which is said otherwise now: {instead}")
+    if issubclass(kind, Objective) and not issubclass(kind, Exchange):
+        verb = next((verb for verb in EXCHANGES if defines(verb)), None)
+        if verb is not None:
+            raise InputError(
+                f"{called} defines {verb}, which an Objective does not have: derive it from Exchange, an Objective "
+                "that also remembers and exchanges (from unskew.parts import Exchange)"
+            )

@@ -1,0 +1,39 @@
+"""How do updates become the next model?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from unskew.core.slots.part import Part
+from unskew.core.types import Tree, Update, moved_by
+
+
+@dataclass(frozen=True)
+class Aggregate(Part):
+    """Decides how updates become the next model. Linear rules only give weights; others override aggregate."""
+
+    slot: ClassVar[str] = "aggregate"
+    weighs_examples_only: ClassVar[bool] = False
+    """Whether ``weights`` looks at ``update.examples`` alone, up to a factor common to all rows: then they are known
+    before clients train, and an engine may add models up as they come and keep none."""
+
+    def weights(self, update: Update) -> Tensor:
+        """One weight a row, float64; the next model is params + sum of weight x (params_i - base_i)."""
+        raise TypeError(f"{self.name} does not say what updates weigh: define weights() or aggregate()")
+
+    def statistics(self, update: Update) -> Tensor:
+        """One weight a row for what is measured, not trained (batch norm's averages); they must sum to 1."""
+        return self.weights(update)
+
+    def aggregate(
+        self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
+    ) -> tuple[Tree, Tree]:
+        """The next model, and what the server remembers of this rule."""
+        measured = [k for k in params if k not in trainable]
+        step = update.weighted_delta(self.weights(update), trainable)
+        if measured:
+            step |= update.weighted_delta(self.statistics(update), measured)
+        return moved_by(params, step), memory

@@ -1,0 +1,31 @@
+"""What an objective needs of whoever runs it, as one record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a part cannot do without; engines and the round read it.
+
+    Say what differs: ``needs: ClassVar[Needs] = Needs(features=True)``. Where it depends on hyper-parameters, it is a
+    ``Depends``.
+    """
+
+    features: bool = False
+    """Each batch's penultimate features, which ``step.features()`` then has without another pass."""
+
+    global_model: bool = True
+    """The model that the round began with, beside the one a client trains: ``step.anchor``. One that a client is handed
+    by another client comes with it, and costs its bytes."""
+
+    global_answers: bool = False
+    """That model's answers, ``net.judge(step.anchor, x)``: refused where no statistics of batch norm are kept."""
+
+    single_models: bool = False
+    """Single clients' models, in ``absorb`` or ``renew``: else an engine may bring back their sum alone."""
+
+    varying_sizes: bool = False
+    """Room for rows, as ``unskew.core.exchanged_rows`` hands them out, whose number changes from round to round.
+    ``batch_of`` knows how many of them count."""
