@@ -262,13 +262,15 @@ def render(part: object) -> str:
 
 def signature(cls: type) -> str:
     """``limit_labels(t, f=1.0)``: what to write, for help and errors."""
-    shown = []
-    for f in dataclasses.fields(typing.cast(Any, cls)):
-        if f.init:
-            plain = f.default is dataclasses.MISSING
-            shown.append(f.name if plain else f"{f.name}={write_value(f.default)}")
-    name = typing.cast(Any, cls).name
-    return f"{name}({', '.join(shown)})" if shown else str(name)
+    fields = dataclasses.fields(typing.cast(Any, cls))
+    return signature_of(typing.cast(Any, cls).name, {f.name: f.default for f in fields if f.init})
+
+
+def signature_of(name: str, defaults: Mapping[str, Any]) -> str:
+    """The same of a name and the defaults of its values, MISSING where there is none."""
+    required = dataclasses.MISSING
+    shown = [n if d is required else f"{n}={write_value(d)}" for n, d in defaults.items()]
+    return f"{name}({', '.join(shown)})" if shown else name
 
 
 def summary(cls: type) -> str:

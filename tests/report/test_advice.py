@@ -15,7 +15,6 @@ from unskew.core.plan import plan
 from unskew.core.slots import Local
 from unskew.errors import InputError
 from unskew.metrics import skew
-from unskew.parts.catalogue import disclosures
 from unskew.report import advice as advising
 from unskew.report.advice import REMEDIES, Advice, advise
 from unskew.report.situation import Situation
@@ -116,13 +115,6 @@ def test_availability_is_read_from_one_place(monkeypatch: pytest.MonkeyPatch) ->
     advised = advice_for(one_class_each(50, 20))
     assert advised["sem"].available
     assert not advised["flea"].available
-
-
-def test_the_catalogue_says_what_the_parts_say() -> None:
-    """It reads files, so that a diagnosis need not load torch, and agrees with the classes in them."""
-    from unskew.parts import PARTS
-
-    assert dict(disclosures()) == {name: part.discloses for name, part in PARTS.items()}
 
 
 def test_what_is_disclosed_is_what_the_part_declares() -> None:

@@ -99,6 +99,17 @@ class Loud(Objective):
 
 
 @dataclass(frozen=True)
+class Counting(Objective):
+    """Needs label counts and does not say that clients disclose them."""
+
+    name: ClassVar[str] = "counting"
+
+    @property
+    def needs_counts(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
 class Taken(Objective):
     """Has the name of something else."""
 
@@ -233,6 +244,7 @@ BROKEN: list[tuple[Part, str, str]] = [
     (Rounds(), "stores", "rounds does not store mu as it was given"),
     (Silent(), "described", "silent has no docstring"),
     (Loud(), "described", "Loud needs a name of small letters, digits and _, not 'Loud Part'"),
+    (Counting(), "described", "counting needs label counts and must say 'label counts' in `discloses`"),
     (Taken(), "described", "late is taken: the run itself remembers things under it"),
     (NotNeutral(), "neutral", "not_neutral(mu=0) should be FedAvg to the last bit, and is not"),
     (Forgetful(), "select", "forgetful selects clients that were excluded"),

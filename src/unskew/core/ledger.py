@@ -14,6 +14,7 @@ from unskew.core.air import Air
 from unskew.core.faults import finite
 from unskew.core.idle import Idle
 from unskew.core.sharing import Sharing
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Ledger:
             counted = {"down": self.down, "up": self.up, "peer": self.peer}[transfer.way]
             counted["samples"] += sharing.bytes_of(transfer)
         if sharing.counts:
-            self.up["label counts"] += sharing.counts
+            self.up[LABEL_COUNTS] += sharing.counts
             if self.air:
                 self.air.up(np.arange(clients), sharing.counts / clients)
         if self.air:

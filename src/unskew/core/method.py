@@ -14,7 +14,7 @@ from unskew.core.hook_names import refuse_old_hooks
 from unskew.core.net import Net
 from unskew.core.registry import parts as known_parts
 from unskew.core.registry import presets
-from unskew.core.slot_names import DECIDES, SLOTS
+from unskew.core.slot_names import DECIDES, SLOTS, USUAL
 from unskew.core.slots import (
     RESERVED,
     Aggregate,
@@ -31,9 +31,6 @@ from unskew.core.types import Tree
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, parse, refuse_absurd, render
 from unskew.import_object import import_object
-
-USUAL = {"select": "uniform", "schedule": "plain", "aggregate": "fedavg"}
-"""What the slots that decide hold where neither an expression nor a part of it says otherwise."""
 
 
 def usual(slot: str) -> Any:

@@ -1,4 +1,4 @@
-"""The questions of a round, in order: one a slot. Nothing here needs torch."""
+"""The questions of a round, in order: one a slot; and words that parts declare. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -11,4 +11,10 @@ SLOTS = {
     "aggregate": "how do updates become the next model?",
     "calibrate": "what is done to a copy of the model before it is judged?",
 }
-DECIDES = ("select", "schedule", "aggregate")
+USUAL = {"select": "uniform", "schedule": "plain", "aggregate": "fedavg"}
+"""What the slots that decide hold where neither an expression nor a part of it says otherwise."""
+
+DECIDES = tuple(USUAL)
+
+LABEL_COUNTS = "label counts"
+"""What a client discloses where a part needs to know how many samples of each class it holds."""

@@ -1,78 +1,111 @@
-"""What parts declare of themselves, read from their files without importing them: that would take torch.
+"""What parts declare of themselves: what listings, diagnoses and completions say of a part, without torch.
 
-A part is one file in its slot's folder, and its class says ``name`` and ``discloses``. Whoever needs the part itself
-asks ``unskew.core.method``; a test sees to it that both say the same.
+Parts are read from their files (``unskew.declared``), presets are sums of them, and a part of one's own is asked
+itself. Whoever trains asks ``unskew.core.method``; a test sees to it that both say the same of every part.
 """
 
 from __future__ import annotations
 
-import ast
+import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from unskew.core.slot_names import SLOTS
+from unskew.core.slot_names import SLOTS, USUAL
+from unskew.declared import SourceClass, listed_classes
+from unskew.errors import InputError
+from unskew.expression import in_words, parse, signature_of
+from unskew.parts.presets import PRESETS
 
-PACKAGE = Path(__file__).resolve().parents[1]
+REQUIRED = "required"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A hyper-parameter: its type in words, and its default or ``required``."""
+
+    type: str
+    default: Any
+
+    @staticmethod
+    def of(kind: Any, default: Any) -> Parameter:
+        return Parameter(in_words(kind), REQUIRED if default is dataclasses.MISSING else default)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that a listing says of a part or a preset."""
+
+    write: str
+    slot: str
+    text: str
+    paper: str
+    discloses: tuple[str, ...]
+    parameters: Mapping[str, Parameter] | None = None
+
+    @property
+    def summary(self) -> str:
+        return self.text.partition("\n")[0]
+
+    def as_dict(self) -> dict[str, Any]:
+        told = dataclasses.asdict(self) | {"discloses": list(self.discloses)}
+        return {key: value for key, value in told.items() if value is not None}
 
 
 @functools.cache
+def parts() -> Mapping[str, Entry]:
+    """Every part by name, slot after slot, as its slot's folder lists it; disclosures are those of its defaults."""
+    kinds = ((slot, kind) for slot in SLOTS for kind in listed_classes(f"parts/{slot}"))
+    return {kind.variable("name"): _entry_of(kind, slot) for slot, kind in kinds}
+
+
+@functools.cache
+def presets() -> Mapping[str, Entry]:
+    """Every preset by name: the papers and disclosures of its parts."""
+    return {name: _preset(name, written, text) for name, (written, text) in PRESETS.items()}
+
+
 def disclosures() -> Mapping[str, tuple[str, ...]]:
     """Part -> what leaves a client beyond a model update, at the part's defaults."""
-    return {name: told for slot in SLOTS for name, told in _parts(PACKAGE / "parts" / slot)}
+    return {name: entry.discloses for name, entry in parts().items()}
 
 
-def _parts(folder: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for file in sorted(folder.glob("*.py")):
-        body = ast.parse(file.read_text("utf-8")).body
-        for item in body:
-            if isinstance(item, ast.ClassDef) and (named := _declared(item, "name")) is not None:
-                yield str(ast.literal_eval(named)), _disclosed(item, body)
+def entry_of_class(kind: type[Any], written: str) -> Entry:
+    """The entry of a part's class, which is written so in an expression: for parts of one's own."""
+    if not dataclasses.is_dataclass(kind):
+        raise InputError(f"{written} must be a @dataclass(frozen=True), whose fields are its parameters")
+    hints = typing.get_type_hints(kind)
+    fields = {f.name: (hints[f.name], f.default) for f in dataclasses.fields(kind)}
+    told: Any = kind
+    return _entry(written, told.slot, inspect.getdoc(kind) or "", told.paper, told.discloses, fields)
 
 
-def _disclosed(kind: ast.ClassDef, body: list[ast.stmt]) -> tuple[str, ...]:
-    """What a class discloses, or the first of its bases that says so."""
-    told = _declared(kind, "discloses")
-    if told is not None:
-        return _texts(told, body)
-    for base in kind.bases:
-        found, there = _sought(getattr(base, "id", ""), body)
-        if isinstance(found, ast.ClassDef) and (inherited := _disclosed(found, there)):
-            return inherited
-    return ()
+def _entry_of(kind: SourceClass, slot: str) -> Entry:
+    said = kind.variable
+    return _entry(said("name"), slot, kind.text(), said("paper", ""), said("discloses", ()), kind.fields())
 
 
-def _declared(kind: ast.ClassDef, name: str) -> ast.expr | None:
-    """What a class says of itself under a name."""
-    for item in kind.body:
-        if isinstance(item, ast.AnnAssign) and getattr(item.target, "id", None) == name:
-            return item.value
-    return None
+def _entry(
+    name: str,
+    slot: str,
+    text: str,
+    paper: str,
+    discloses: tuple[str, ...],
+    fields: Mapping[str, tuple[Any, Any]],
+) -> Entry:
+    write = signature_of(name, {field: default for field, (_, default) in fields.items()})
+    parameters = {field: Parameter.of(*declared) for field, declared in fields.items()}
+    return Entry(write, slot, text, paper, tuple(discloses), parameters)
 
 
-def _texts(value: ast.expr, body: list[ast.stmt]) -> tuple[str, ...]:
-    """A tuple of texts, written out or by names; of ``Depends(usually, rule)`` what is so at the defaults."""
-    if isinstance(value, ast.Call):
-        return _texts(value.args[0], body)
-    if isinstance(value, ast.Name):
-        found, there = _sought(value.id, body)
-        return _texts(found.value, there) if isinstance(found, ast.Assign) else ()
-    if isinstance(value, ast.Tuple):
-        return tuple(text for item in value.elts for text in _texts(item, body))
-    return (str(ast.literal_eval(value)),)
-
-
-def _sought(name: str, body: list[ast.stmt]) -> tuple[ast.stmt | None, list[ast.stmt]]:
-    """What defines a name, in its own file or in that of this package it is imported from; and that file."""
-    for item in body:
-        if isinstance(item, ast.ClassDef) and item.name == name:
-            return item, body
-        if isinstance(item, ast.Assign) and any(
-            getattr(target, "id", None) == name for target in item.targets
-        ):
-            return item, body
-        if isinstance(item, ast.ImportFrom) and any(alias.name == name for alias in item.names):
-            file = PACKAGE.joinpath(*str(item.module).split(".")[1:]).with_suffix(".py")
-            if file.is_file():
-                return _sought(name, ast.parse(file.read_text("utf-8")).body)
-    return None, body
+def _preset(name: str, written: str, text: str) -> Entry:
+    named = {call.name: parts()[call.name] for call in parse(written)}
+    filled = {entry.slot for entry in named.values()}
+    usual = {part: parts()[part] for slot, part in USUAL.items() if slot not in filled}
+    held = sorted((named | usual).items(), key=lambda part: list(SLOTS).index(part[1].slot))
+    papers = dict.fromkeys(entry.paper for _, entry in held if entry.paper)
+    told = tuple(f"{what} ({part})" for part, entry in held for what in entry.discloses)
+    return Entry(name, f"preset: {written}", text, "; ".join(papers), told)

@@ -28,7 +28,7 @@ from unskew.core import slots
 from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.core.round import play_round
-from unskew.core.slot_names import SLOTS
+from unskew.core.slot_names import LABEL_COUNTS, SLOTS
 from unskew.core.slots import RESERVED, Part, Schedule, Select
 from unskew.data.federation import Federation
 from unskew.errors import InputError, unknown
@@ -140,6 +140,8 @@ def check_described(part: Subject) -> None:
     _must(isinstance(kind.paper, str), f"the paper of {name} must be a text")
     texts = isinstance(kind.discloses, tuple) and all(isinstance(d, str) for d in kind.discloses)
     _must(texts, f"{name} must list what it discloses as a tuple of texts")
+    told = not part.needs_counts or LABEL_COUNTS in part.discloses
+    _must(told, f"{name} needs label counts and must say {LABEL_COUNTS!r} in `discloses`")
     _must({*kind.probes} <= {"loss", "accuracy"}, f"{name} asks for a probe there is not: {kind.probes}")
 
 

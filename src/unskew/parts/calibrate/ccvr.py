@@ -16,6 +16,7 @@ from unskew.core.optimisers import optimizer
 from unskew.core.query import ClientView
 from unskew.core.questions import Questions
 from unskew.core.roster import Roster
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Calibrate, Depends, Local
 from unskew.core.types import Tree
 from unskew.errors import InputError
@@ -30,7 +31,7 @@ the square."""
 MANY = 1_000_000
 """Virtual features of a class beyond which they fill a machine's memory."""
 
-GAUSSIAN = ("label counts", "mean and covariance of its features, class by class")
+GAUSSIAN = (LABEL_COUNTS, "mean and covariance of its features, class by class")
 FEATURES = ("features of some of its samples, with their labels",)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Depends, Exchange, Needs, Step
 from unskew.core.types import Tree
 from unskew.errors import InputError
@@ -45,7 +46,7 @@ class Balanced(Exchange):
     paper: ClassVar[str] = "King and Zeng, Political Analysis 2001"
     neutral: ClassVar[str | None] = "balanced(power=0)"
     questions: ClassVar[tuple[str, ...]] = ("label_counts",)
-    discloses: ClassVar[Any] = Depends((), lambda part: ("label counts",) if part.exchanges else ())
+    discloses: ClassVar[Any] = Depends((), lambda part: (LABEL_COUNTS,) if part.exchanges else ())
 
     counts: Literal["client", "global"] = "client"
     power: float = 1.0

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import After, Depends, Exchange, Local, Needs, Step, Visit
 from unskew.core.types import Tree
 from unskew.errors import InputError
@@ -58,7 +59,7 @@ class FedGen(Exchange):
     paper: ClassVar[str] = "Zhu et al., ICML 2021"
     neutral: ClassVar[str | None] = "fedgen(weight=0)"
     example: ClassVar[str | None] = "fedgen(start=1, steps=3, batch=8)"
-    discloses: ClassVar[Any] = Depends((), lambda part: ("label counts",) if part.variant == "latent" else ())
+    discloses: ClassVar[Any] = Depends((), lambda part: (LABEL_COUNTS,) if part.variant == "latent" else ())
 
     variant: Literal["input", "latent"] = "input"
     start: int | None = None

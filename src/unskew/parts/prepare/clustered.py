@@ -19,6 +19,7 @@ from unskew.core.held import Held
 from unskew.core.ledger import NUMBER_BYTES
 from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing, Transfer
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Prepare
 from unskew.core.types import Ids
 from unskew.data.partition.deal import shares
@@ -160,7 +161,6 @@ class Clustered(Prepare):
 
     discloses: ClassVar[tuple[str, ...]] = ("raw samples to peers",)
     paper: ClassVar[str] = "DACA (Hu et al.)"
-    asks_counts: ClassVar[bool] = False  # whether clusters are formed by label counts
 
     e_th: float = 0.5
     T_th: float = 1.0
@@ -185,7 +185,7 @@ class Clustered(Prepare):
 
     @property
     def needs_counts(self) -> bool:
-        return self.asks_counts
+        return LABEL_COUNTS in self.discloses  # clusters are formed by them
 
     def check(self, roster: Roster, cohort: int) -> None:
         enforce(conditions.clustered(planned(roster, cohort), self.name))
@@ -194,7 +194,7 @@ class Clustered(Prepare):
         """The clusters, before anything is sent. Links are the run's network's, else those of ``wireless``."""
         network, clients = roster.network or Wireless(), roster.clients
         trust, rates = network.trust(clients, seed), network.rates(clients, seed)
-        known = roster.counts if self.asks_counts or roster.counted else roster.sizes[:, None]
+        known = roster.counts if self.needs_counts or roster.counted else roster.sizes[:, None]
         return self.clusters(known, trust, rates, roster.dataset.bits)
 
     def clusters(self, counts: Array, closeness: Array, rates: Array, bits: int) -> Clusters:
@@ -249,7 +249,7 @@ class Clustered(Prepare):
             )
             for m in heads
         )
-        asked = NUMBER_BYTES * roster.counts.size if self.asks_counts else 0
+        asked = NUMBER_BYTES * roster.counts.size if self.needs_counts else 0
         bits = roster.dataset.bits
         return Sharing(
             self.name,

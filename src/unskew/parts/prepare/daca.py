@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from unskew.arrays import Array
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.parts.prepare.clustered import Clustered, ClusterInputs
 
 
@@ -37,8 +38,7 @@ class Daca(Clustered):
 
     name: ClassVar[str] = "daca"
     paper: ClassVar[str] = "DACA (Hu et al.), algorithm 1"
-    discloses: ClassVar[tuple[str, ...]] = ("label counts", "raw samples to peers")
-    asks_counts: ClassVar[bool] = True
+    discloses: ClassVar[tuple[str, ...]] = (LABEL_COUNTS, "raw samples to peers")
     neutral: ClassVar[str | None] = "daca(e_th=1)"  # random closeness is below 1, so nobody is linked
 
     join: Literal["unlike", "gain"] = "unlike"

@@ -11,6 +11,7 @@ from unskew.arrays import Array
 from unskew.core import conditions
 from unskew.core.conditions import enforce, planned
 from unskew.core.roster import Roster
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Depends, Play, Schedule
 from unskew.core.types import Ids, Leg, PerClient, Tree, Update
 from unskew.errors import InputError
@@ -45,7 +46,7 @@ class SEM(Schedule):
     paper: ClassVar[str] = "Pham et al., SEM, 2023"
     neutral: ClassVar[str | None] = "sem(hops=1)"
     discloses: ClassVar[Any] = Depends(
-        (HANDED,), lambda part: (HANDED, "label counts") if part.pairing == "emd" else (HANDED,)
+        (HANDED,), lambda part: (HANDED, LABEL_COUNTS) if part.pairing == "emd" else (HANDED,)
     )
 
     pairing: Literal["swap", "derangement", "emd"] = "swap"
@@ -62,7 +63,7 @@ class SEM(Schedule):
 
     @property
     def needs_counts(self) -> bool:
-        return self.pairing == "emd"
+        return LABEL_COUNTS in self.discloses
 
     def check(self, roster: Roster, cohort: int) -> None:
         enforce(conditions.sem(planned(roster, cohort), self.hops, self.via))
@@ -94,7 +95,7 @@ class SEM(Schedule):
     def _counted(self, play: Play, clients: Ids) -> None:
         """Pairing by EMD takes what each of these clients holds of every class."""
         if self.pairing == "emd":
-            play.told("label counts", clients, play.roster.counts.shape[1])
+            play.told(LABEL_COUNTS, clients, play.roster.counts.shape[1])
 
     def _passed_on(
         self, play: Play, params: Tree, clients: Ids, settings: PerClient, place: dict[int, int]

@@ -10,6 +10,7 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.core.ledger import NUMBER_BYTES
 from unskew.core.roster import Roster
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Select
 from unskew.core.types import Cohort, Ids, PerClient, Tree
 from unskew.errors import InputError
@@ -40,7 +41,7 @@ class KLD(Select):
 
     name: ClassVar[str] = "kld"
     paper: ClassVar[str] = "Seol & Kim, Sensors 2023, algorithm 2"
-    discloses: ClassVar[tuple[str, ...]] = ("label counts",)
+    discloses: ClassVar[tuple[str, ...]] = (LABEL_COUNTS,)
 
     threshold: float = 0.1
     h: int = 10
@@ -59,7 +60,7 @@ class KLD(Select):
 
     @property
     def needs_counts(self) -> bool:
-        return True
+        return LABEL_COUNTS in self.discloses
 
     def check(self, roster: Roster, cohort: int) -> None:
         if self.willing != "all" and self.willing > roster.clients:
@@ -87,7 +88,7 @@ class KLD(Select):
             clients,
             PerClient(per_class=amounts),
             notes={"kld": {"divergence": divergence, "willing": len(willing)}},
-            up={"label counts": len(willing) * row},
+            up={LABEL_COUNTS: len(willing) * row},
             down={"samples by class": len(clients) * row},
         ), memory
 
