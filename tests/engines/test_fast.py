@@ -117,7 +117,7 @@ class Stacked(FastGPU):
 
     def _stacks(self, job: Job) -> bool:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(gpu, "MANY", 1)
+            patch.setattr(gpu, "MANY_CLIENTS", 1)
             return super()._stacks(job)
 
 

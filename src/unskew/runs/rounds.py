@@ -42,7 +42,7 @@ from unskew.runs.measure import centralized_twin, correlation_watch, divergence,
 from unskew.runs.saved_model import Predicts, intake_of, make_trained_model, write_card, write_weights
 from unskew.runs.settings import Renewed, Settings
 from unskew.runs.setup import Setup, auto_model, prepare
-from unskew.runs.snapshots import keep_model
+from unskew.runs.snapshots import keep_model, read_model
 from unskew.runs.spec import Spec
 
 if TYPE_CHECKING:
@@ -113,6 +113,27 @@ class Run(Predicts):
             why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
             raise InputError(f"client {client!r} has no model of its own: {why}")
         return make_trained_model(self.net, self.state.clients.get(OWN_MODEL, int(at), {}), self.job)
+
+    def model_of(self, round: int | None) -> TrainedModel:
+        """The global model that a round ended with, of those that were kept (``keep``); None is the last."""
+        if round is None:
+            return self.model
+        if self.path is None:
+            raise InputError(
+                "a run in memory keeps no models of earlier rounds; give it a folder (out=) and keep="
+            )
+        return make_trained_model(self.net, read_model(self.path, round)[1], self.job)
+
+    def _told_of_model(self, client: int | str | None, round: int | None) -> dict[str, Any]:
+        told = {
+            "model": self.result["effective"].get("model", self.spec.model),
+            "method": self.spec.method,
+            "dataset": self.spec.dataset,
+        }
+        if client is not None:
+            return told | {"client": str(client)}
+        calibrated = bool(self.job.method.calibrate) and round is None
+        return told | {"round": self.state.round if round is None else round, "calibrated": calibrated}
 
     def frame(self) -> pd.DataFrame:
         """The log as a table, one row a round."""

@@ -79,6 +79,30 @@ class Predicts:
     def _asked(self) -> TrainedModel:
         return self.model
 
+    def save(self, path: str | Path, *, client: int | str | None = None, round: int | None = None) -> Path:
+        """Write the model to a file that others use without unskew: .safetensors, .pt2 (``torch.export``) or .onnx.
+
+        ``client`` takes the model that this client keeps (local_only), ``round`` that of a round that was kept.
+        """
+        from unskew.runs.export import export
+
+        if client is not None and round is not None:
+            raise InputError("client and round name two models; write one of them")
+        model = self.model if client is None else self.client_model(client)
+        if round is not None:
+            model = self.model_of(round)
+        return export(model, self.intake, path, self._told_of_model(client, round))
+
+    def model_of(self, round: int | None) -> TrainedModel:
+        """The global model that a round ended with."""
+        raise TypeError(f"{type(self).__name__} does not say what its models of rounds are: define model_of")
+
+    def _told_of_model(self, client: int | str | None, round: int | None) -> dict[str, Any]:
+        """What the note in an exported file says of where the model comes from."""
+        raise TypeError(
+            f"{type(self).__name__} does not say where its model comes from: define _told_of_model"
+        )
+
 
 def make_trained_model(net: Net, params: Tree, job: Job) -> TrainedModel:
     """These weights as a module that takes raw inputs."""
@@ -208,6 +232,17 @@ class LoadedRun(Predicts):
         except InputError:
             frozen = {}
         return self._built({**frozen, **_prefixed(read_model(self.path, round)[1])})
+
+    def _told_of_model(self, client: int | str | None, round: int | None) -> dict[str, Any]:
+        told = {
+            "model": self._card["model"],
+            "method": self.spec.method,
+            "dataset": Path(self.spec.dataset).name,
+        }
+        if client is not None:
+            return told | {"client": str(client)}
+        calibrated = self.calibrated and round is None
+        return told | {"round": self.round if round is None else round, "calibrated": calibrated}
 
     @property
     def rounds_kept(self) -> list[int]:
