@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unskew.data.files import write_whole
+from unskew.files import write_whole
 from unskew.data.intake import Intake
 from unskew.errors import InputError
 from unskew.models.trained import TrainedModel
