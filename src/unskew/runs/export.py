@@ -20,9 +20,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unskew.files import write_whole
 from unskew.data.intake import Intake
 from unskew.errors import InputError
+from unskew.files import replace_file
 from unskew.models.trained import TrainedModel
 from unskew.version import __version__
 
@@ -68,7 +68,7 @@ def export(model: TrainedModel, intake: Intake, path: str | Path, about: dict[st
         "takes": intake.as_dict(),
     }
     whole = TrainedModel(model.net, model.mean, model.std, model.by_batch).cpu().requires_grad_(False)
-    with write_whole(place) as draft, _quiet():
+    with replace_file(place) as draft, _quiet():
         write(whole, intake, draft, json.dumps(note, indent=1))
     return place
 
