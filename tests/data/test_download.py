@@ -5,8 +5,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import socket
 import threading
-import urllib.error
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from unskew.data import download, load
+from unskew.data import load
 from unskew.data.download import DownloadError, Remote, fetch
 from unskew.data.sources.cifar10 import Cifar10
 from unskew.data.sources.idx import FILES
@@ -36,6 +36,8 @@ class Quiet(SimpleHTTPRequestHandler):
     def end_headers(self) -> None:
         if self.path.startswith("/short"):
             self.close_connection = True
+        if self.path.startswith("/packed"):
+            self.send_header("Content-Encoding", "gzip")
         super().end_headers()
 
     def copyfile(self, source: io.BufferedIOBase, outputfile: io.BufferedIOBase) -> None:  # type: ignore[override]
@@ -94,6 +96,24 @@ def test_another_content_is_refused_and_nothing_is_left_behind(
         fetch(Remote("data.bin", (f"{address}/data.bin",), SHA, 1), tmp_path / "here")
     assert str(caught.value) == "127.0.0.1: what it sent is not the published file (SHA256 differs)"
     assert not (tmp_path / "here").exists()
+
+
+def test_a_packed_file_is_kept_as_it_was_published(server: tuple[str, Path], tmp_path: Path) -> None:
+    """Also from servers that call it a packed answer, which others unpack on the way."""
+    address, folder = server
+    published = gzip.compress(CONTENT)
+    (folder / "packed.gz").write_bytes(published)
+    checksum = "md5:" + hashlib.md5(published).hexdigest()
+    path = fetch(Remote("packed.gz", (f"{address}/packed.gz",), checksum, 1), tmp_path)
+    assert path.read_bytes() == published
+
+
+def test_a_downloaded_file_has_the_permissions_of_any_other(server: tuple[str, Path], tmp_path: Path) -> None:
+    """Others who share the data folder can read it."""
+    address, folder = server
+    (folder / "data.bin").write_bytes(CONTENT)
+    path = fetch(Remote("data.bin", (f"{address}/data.bin",), SHA, 1), tmp_path)
+    assert path.stat().st_mode == (folder / "data.bin").stat().st_mode
 
 
 def test_mirrors_are_tried_in_order(server: tuple[str, Path], tmp_path: Path) -> None:
@@ -169,10 +189,10 @@ def test_a_data_set_that_is_not_there_is_downloaded_then_found(
 def test_without_a_network_one_sentence_says_which_files_go_where(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nobody(address: str) -> object:
-        raise urllib.error.URLError(OSError(-2, "Name or service not known"))
+    def nobody(*asked: object, **more: object) -> object:
+        raise socket.gaierror(-2, "Name or service not known")
 
-    monkeypatch.setattr(download, "open_address", nobody)
+    monkeypatch.setattr(socket, "getaddrinfo", nobody)
     with pytest.raises(InputError) as caught:
         load("mnist", tmp_path)
     assert str(caught.value) == (
@@ -191,9 +211,9 @@ def test_without_a_network_one_sentence_says_which_files_go_where(
 
 
 def test_a_server_that_does_not_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def slow(address: str) -> object:
-        raise urllib.error.URLError(TimeoutError("timed out"))
+    def slow(*asked: object, **more: object) -> object:
+        raise TimeoutError("timed out")
 
-    monkeypatch.setattr(download, "open_address", slow)
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
     with pytest.raises(DownloadError, match=r"^a.example: no answer; b.example: no answer$"):
         fetch(Remote("f", ("https://a.example/f", "https://b.example/f"), None, 1), tmp_path)

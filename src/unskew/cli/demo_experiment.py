@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import InputError, RunFailed
 from unskew.files import replace_folder, write_file
-from unskew.runs.spec import Spec
+from unskew.runs.spec import Spec, toml_value
 from unskew.runs.sweep import Cell, sweep
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ EXPERIMENT = "demo.toml"
 
 def experiment(methods: Sequence[str], seeds: Sequence[int], settings: Mapping[str, Any]) -> str:
     """The experiment file: what ``unskew sweep`` takes."""
-    names = ", ".join(f'"{method}"' for method in methods)
-    return f"{Spec.of(settings).toml()}\n[sweep]\nmethod = [{names}]\nseed = {list(seeds)}\n"
+    swept = f"method = {toml_value(methods)}\nseed = {toml_value(seeds)}\n"
+    return f"{Spec.of(settings).toml()}\n[sweep]\n{swept}"
 
 
 def diagnosis() -> Diagnosis:

@@ -119,9 +119,9 @@ def hint_when_interrupted(folder: Path) -> Iterator[None]:
 
 def everything(spec: Spec) -> str:
     """All settings as TOML, those at their defaults too."""
-    from unskew.runs.spec import _toml
+    from unskew.runs.spec import toml_value
 
-    lines = (f"{k} = {_toml(v)}" for k, v in spec.as_dict().items() if v is not None)
+    lines = (f"{k} = {toml_value(v)}" for k, v in spec.as_dict().items() if v is not None)
     return "\n".join(lines) + "\n"
 
 

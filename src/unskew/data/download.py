@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.client
 import logging
-import urllib.error
-import urllib.request
 import zipfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 from unskew.files import replace_file
@@ -57,7 +53,7 @@ def fetch(remote: Remote, folder: Path) -> Path:
             with replace_file(target) as partial:
                 _download(remote, address, partial)
             return target
-        except (OSError, http.client.HTTPException, DownloadError) as error:
+        except (OSError, DownloadError) as error:
             problem = f"{urlsplit(address).hostname}: {_reason(error)}"
             log.warning("%s could not be downloaded from %s", remote.file, problem)
             if problem not in problems:
@@ -69,26 +65,59 @@ def fetch(remote: Remote, folder: Path) -> Path:
 
 
 def _download(remote: Remote, address: str, partial: Path) -> None:
-    with open_address(address) as answer:
-        length = answer.headers.get("Content-Length")
-        total = int(length) if length and length.isdigit() else None
-        method, _, expected = (remote.checksum or "md5:").partition(":")
-        digest = hashlib.new(method, usedforsecurity=False)
-        host = urlsplit(address).hostname
-        what = f"downloading {remote.file} ({remote.megabytes:,.0f} MB) from {host}"
-        received = 0
-        with partial.open("wb") as out, working(what, total, in_bytes=True, at_once=True) as advance:
-            while block := answer.read(_BLOCK):
-                out.write(block)
-                digest.update(block)
-                received += len(block)
-                advance(len(block))
-    if total is not None and received != total:
-        raise DownloadError(f"the connection broke off after {received:,} of {total:,} bytes")
-    if expected and digest.hexdigest() != expected:
-        raise DownloadError(f"what it sent is not the published file ({method.upper()} differs)")
-    if not expected and remote.file.endswith(".zip"):
+    import pooch
+
+    host = urlsplit(address).hostname
+    with ExitStack() as shown:
+        bar = _Bar(f"downloading {remote.file} ({remote.megabytes:,.0f} MB) from {host}", shown)
+        download = pooch.HTTPDownloader(
+            progressbar=bar,
+            chunk_size=_BLOCK,
+            timeout=(CONNECT_SECONDS, STALL_SECONDS),
+            headers={"User-Agent": f"unskew/{__version__}", "Accept-Encoding": "identity"},
+            hooks={"response": _keep_as_published},
+        )
+        download(address, str(partial), None)
+    if remote.checksum is not None:
+        method, _, expected = remote.checksum.partition(":")
+        if pooch.file_hash(str(partial), alg=method) != expected:
+            raise DownloadError(f"what it sent is not the published file ({method.upper()} differs)")
+    elif remote.file.endswith(".zip"):
         _check_zip(partial)
+
+
+def _keep_as_published(answer: Any, **settings: Any) -> None:
+    """Some servers call a .gz file a packed answer; unpacked on the way it would not be the published file."""
+    answer.raw.headers.discard("Content-Encoding")
+
+
+class _Bar:
+    """Our bar as pooch fills it: it says the total once a server has answered, and then block after block."""
+
+    def __init__(self, what: str, shown: ExitStack) -> None:
+        self.what, self.shown = what, shown
+        self.done = self._total = 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, found: int) -> None:
+        self._total = found
+        begun = working(self.what, found or None, in_bytes=True, at_once=True)
+        self.advance = self.shown.enter_context(begun)
+
+    def update(self, amount: int) -> None:
+        done = min(self.done + amount, self._total) if self._total else self.done + amount
+        self.advance(done - self.done)  # pooch counts the last block as a whole one
+        self.done = done
+
+    def reset(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def _check_zip(path: Path) -> None:
@@ -101,41 +130,17 @@ def _check_zip(path: Path) -> None:
         raise DownloadError(f"{bad} in the archive it sent is damaged")
 
 
-def open_address(address: str) -> Any:
-    """Open a web address: given up soon if nobody answers, patient once somebody has."""
-    request = urllib.request.Request(address, headers={"User-Agent": f"unskew/{__version__}"})
-    opener = urllib.request.build_opener(_PatientHTTP, _PatientHTTPS)
-    return opener.open(request, timeout=CONNECT_SECONDS)
-
-
-class _Patient(http.client.HTTPConnection):
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(STALL_SECONDS)
-
-
-class _PatientTLS(http.client.HTTPSConnection):
-    def connect(self) -> None:
-        super().connect()
-        self.sock.settimeout(STALL_SECONDS)
-
-
-class _PatientHTTP(urllib.request.HTTPHandler):
-    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Patient, req)
-
-
-class _PatientHTTPS(urllib.request.HTTPSHandler):
-    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(cast(Any, _PatientTLS), req)
-
-
 def _reason(error: BaseException) -> str:
-    if isinstance(error, urllib.error.HTTPError):
-        return f"answered {error.code} {error.reason}"
-    if isinstance(error, urllib.error.URLError) and isinstance(error.reason, BaseException):
-        error = error.reason
+    """Why it failed, in a few words."""
+    if (answer := getattr(error, "response", None)) is not None:
+        return f"answered {answer.status_code} {answer.reason}"
+    if hasattr(error, "request"):  # it wraps what the connection said
+        while (cause := error.__cause__ or error.__context__) is not None:
+            error = cause
     if isinstance(error, TimeoutError):
         return "no answer"
+    if hasattr(error, "partial") and hasattr(error, "expected"):  # bytes that came, and bytes that did not
+        came, due = int(error.partial), int(error.partial + error.expected)
+        return f"the connection broke off after {came:,} of {due:,} bytes"
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return str(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import re
@@ -220,7 +219,7 @@ class Spec:
 
     def toml(self) -> str:
         """The settings that differ from their defaults as an experiment file has them."""
-        return "".join(f"{name} = {_toml(value)}\n" for name, value in self.changed().items())
+        return "".join(f"{name} = {toml_value(value)}\n" for name, value in self.changed().items())
 
 
 def sorted_drop(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -282,10 +281,13 @@ def _hint(name: str) -> Any:
     return HINTS[name]
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """A value as an experiment file has it; lists stand on one line."""
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    return json.dumps(value)
+        return "[" + ", ".join(toml_value(v) for v in value) + "]"
+    import tomli_w
+
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
@@ -120,7 +121,7 @@ def test_a_failure_leaves_the_old_report_whole(
     """The new one takes its name only when it is all there."""
     target = tmp_path / "a.csv"
     target.write_text("old")
-    monkeypatch.setattr(Path, "write_text", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
+    monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         write_report(six_runs, target)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ from typing import Any
 
 from unskew.report.results.gather import Record
 from unskew.report.results.groups import Group
-from unskew.runs.spec import Spec, _toml
+from unskew.runs.spec import Spec, toml_value
 from unskew.version import __version__
 
 
@@ -54,7 +54,7 @@ def shared(groups: Sequence[Group]) -> tuple[str, tuple[tuple[str, str], ...]]:
     own = []
     for group, spec in zip(groups, firsts, strict=True):
         named = {name: value for name in differs if (value := getattr(spec, name)) not in (None, ())}
-        lines = [f"{name} = {_toml(value)}" for name, value in named.items()]
+        lines = [f"{name} = {toml_value(value)}" for name, value in named.items()]
         seeds = sorted({record.spec.seed for record in group.runs})
         lines.append(f"seed = {_list('seed', seeds) if len(seeds) > 1 else seeds[0]}")
         own.append((group.label, "\n".join(lines)))
@@ -87,11 +87,11 @@ def _notes(records: Sequence[Record]) -> tuple[str, ...]:
 
 def _settings(spec: Spec, without: Collection[str]) -> str:
     named = {name: getattr(spec, name) for name in ("dataset", "partition", "method")} | spec.changed()
-    lines = "".join(f"{name} = {_toml(value)}\n" for name, value in named.items() if name not in without)
+    lines = "".join(f"{name} = {toml_value(value)}\n" for name, value in named.items() if name not in without)
     return f"# unskew {__version__}; a setting that is not named has its default\n{lines}"
 
 
 def _list(name: str, values: Sequence[Any]) -> str:
     if name == "seed" and len(values) > 2 and sorted(values) == list(range(min(values), max(values) + 1)):
         return f'"{min(values)}-{max(values)}"'
-    return _toml(list(values))
+    return toml_value(list(values))
