@@ -27,7 +27,7 @@ from unskew.core.state import State, initial_state
 from unskew.core.store import ClientStore
 from unskew.core.types import Leg
 from unskew.data import Dataset, Federation
-from unskew.engines import Job, Loop, RoundInputs
+from unskew.engines import Job, Loop, RoundInputs, RunPlan
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu import fast as gpu
 from unskew.engines.gpu.fast import FastGPU
@@ -58,12 +58,13 @@ def federation(sizes: list[int], shape: tuple[int, ...] = (3, 32, 32)) -> Federa
     return Federation(data, np.arange(n), np.cumsum([0, *sizes]))
 
 
-def played(job: Job, rounds: int, device: str) -> State:
+def played(run: RunPlan, rounds: int, device: str) -> State:
+    job = run.job
     job.net.to(torch.device(device))
     memories = {p.name: p.init_server(job.net) for p in job.method.parts}
     state = initial_state(dict(job.net.initial), memories, 0)
     for _ in range(rounds):
-        state, _ = play_round(job, state)
+        state, _ = play_round(run, state)
     return state
 
 
@@ -86,10 +87,9 @@ def agree(methods: list[str], device: str, models: list[str]) -> None:
                         sharing = part.transfers(roster, 5, 0)
                         if sharing is not None:
                             roster = engine.transfer(part, sharing, roster, 0)
-                    job = Job(
-                        method, roster, net, local, engine, rounds, 5, 0, dtype=dtype, faults=Faults(0.2)
-                    )
-                    ends.append(played(job, rounds, where).params)
+                    job = Job(method, roster, net, local, 0, dtype=dtype)
+                    run = RunPlan(job, engine, rounds, 5, faults=Faults(0.2))
+                    ends.append(played(run, rounds, where).params)
                 apart = max(float((ends[0][k] - ends[1][k].cpu()).abs().max()) for k in ends[0])
                 found.append(apart)
                 repeats &= params_hash(ends[1]) == params_hash(ends[2])
@@ -123,18 +123,21 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
         roster, holdings = Roster.of(fed), Holdings(fed)
         for engine in engines.values():
             engine.hold(holdings)
-        jobs = {n: Job(method, roster, net, local, e, 9, clients, 0) for n, e in engines.items()}
-        round_inputs = RoundInputs(roster, {}, ClientStore(), Moment(0, clients=np.arange(clients)))
+        job = Job(method, roster, net, local, 0)
+        round_inputs = RoundInputs(
+            roster, {}, ClientStore(), Moment(0, clients=np.arange(clients)), cohort=clients
+        )
         start = {k: v.to(device) for k, v in net.initial.items()}
         leg = Leg(np.arange(clients), start)
 
-        def visit(name: str, jobs=jobs, leg=leg, round_inputs=round_inputs, clients=clients) -> float:
-            engine = jobs[name].engine
+        def visit(
+            name: str, job=job, engines=engines, leg=leg, round_inputs=round_inputs, clients=clients
+        ) -> float:
             torch.backends.cuda.matmul.allow_tf32 = "tf32" in name or "bf16" in name
             torch.backends.cudnn.allow_tf32 = "tf32" in name or "bf16" in name
             torch.cuda.synchronize()
             began = time.perf_counter()
-            update = engine.visit(jobs[name], leg, np.arange(clients), round_inputs)
+            update = engines[name].visit(job, leg, np.arange(clients), round_inputs)
             torch.cuda.synchronize()
             return int(update.samples.sum()) / (time.perf_counter() - began)
 
@@ -151,7 +154,7 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             task=task,
             local=local,
         ) -> float:
-            job = Job(Method.parse("fedavg"), roster, net, local, Loop(), 9, 1, 0)
+            job = Job(Method.parse("fedavg"), roster, net, local, 0)
             one = replace(make_client_job(job, leg, 0, round_inputs, holdings))
             one.held, one.census = one.held.to(device), one.census.to(device)
             torch.cuda.synchronize()

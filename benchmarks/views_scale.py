@@ -53,10 +53,10 @@ def seconds(held: Federation, rounds: int) -> dict[str, float]:
         for _ in range(rounds):
             for method, setup in setups.items():
                 began = time.perf_counter()
-                states[method], _ = play_round(setup.job, states[method])
+                states[method], _ = play_round(setup.run, states[method])
                 spent[method].append(time.perf_counter() - began)
     for setup in setups.values():
-        setup.job.engine.close()
+        setup.run.engine.close()
     return {method: median(times[1:]) for method, times in spent.items()}
 
 

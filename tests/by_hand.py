@@ -195,7 +195,7 @@ def viewed(
 def before_round_0(part: Objective, federation: Federation) -> Tree:
     """What the server remembers for a part once clients sent what they send before the first round."""
     setup = ready(Method.of(part), federation)
-    return begin_parts(setup.job, setup.state.server, Ledger(0))[part.name]
+    return begin_parts(setup.run, setup.state.server, Ledger(0))[part.name]
 
 
 def round_of(job: Any, t: int, clients: Any, shared: Any, store: Any) -> RoundInputs:

@@ -69,7 +69,7 @@ def test_a_runs_long_work_is_told_unless_it_is_to_be_quiet(
 def test_gamma_says_how_far_it_is_and_how_many_clients_it_drew(capsys: pytest.CaptureFixture[str]) -> None:
     """Of more than it may take a sample is taken, and the result has both numbers."""
     setup = prepare(Spec(**TINY | {"clients": 12, "engine": "loop"}))
-    found = gamma(setup.job, setup.state.params, steps=2, most=3)
+    found = gamma(setup.run, setup.state.params, steps=2, most=3)
     assert (found["clients"], found["of_clients"]) == (3, 12)
     assert "gamma: minimal losses of clients: 1 of 4" in capsys.readouterr().err
 

@@ -80,11 +80,12 @@ def test_engines_judge_alike(policy):
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_probe_is_of_the_client_alone(policy):
     """Whoever else is in the cohort, a client's loss and accuracy are those of its own samples."""
-    job = ready(Method.parse("fedfa"), model=normed, batch_norm=policy).job
+    run = ready(Method.parse("fedfa"), model=normed, batch_norm=policy).run
+    job = run.job
     params = dict(job.net.initial)
 
     def measured(*clients):
-        return job.engine.evaluate(job, params, np.array(clients), BEFORE).means()
+        return run.engine.evaluate(job, params, np.array(clients), BEFORE).means()
 
     together, alone = measured(0, 2, 4), [measured(c) for c in (0, 2, 4)]
     assert together["accuracy"].tolist() == [one["accuracy"][0] for one in alone]
@@ -107,16 +108,17 @@ class Curious(Calibrate):
 
 def test_only_what_is_named_as_a_question_can_be_asked():
     """A question crosses as a name, so a part says which of its methods answer one."""
-    job = ready(Method.of(Curious())).job
+    run = ready(Method.of(Curious())).run
     with pytest.raises(TypeError, match="curious has no question 'untold': name it in `questions`"):
-        RunQuestions(job, Ledger(0))(Curious(), "untold", [0])
+        RunQuestions(run, Ledger(0))(Curious(), "untold", [0])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_feature_is_a_function_of_its_sample_and_the_client(policy):
     """One row asked for is the row of all: alone, statistics of one row would make every feature the same."""
-    job = ready(Method.of(Curious()), tiny(sizes=[6, 5]), model=normed, batch_norm=policy).job
-    query = RunQuestions(job, Ledger(0), dict(job.net.initial))
+    run = ready(Method.of(Curious()), tiny(sizes=[6, 5]), model=normed, batch_norm=policy).run
+    job = run.job
+    query = RunQuestions(run, Ledger(0), dict(job.net.initial))
     every, one = (
         query(job.method.calibrate[0], "feature", [0, 1], at=at) for at in (None, torch.tensor([3]))
     )
@@ -127,12 +129,13 @@ def test_a_feature_is_a_function_of_its_sample_and_the_client(policy):
 
 def test_client_accuracies_are_on_clients_own_data():
     """What others sent is not a client's own, nor is what was pooled: the same numbers as without sharing."""
-    plain, shared = (ready(Method.parse(m)).job for m in ("fedavg", "fed_data(0.5)"))
-    assert shared.roster.sizes.sum() > plain.roster.sizes.sum()
+    plain, shared = (ready(Method.parse(m)).run for m in ("fedavg", "fed_data(0.5)"))
+    assert shared.job.roster.sizes.sum() > plain.job.roster.sizes.sum()
     names = ("mean_client_accuracy", "worst_client_accuracy")
-    found = [evaluate_model(job, dict(plain.net.initial), clients=True) for job in (plain, shared)]
+    found = [evaluate_model(run, dict(plain.job.net.initial), clients=True) for run in (plain, shared)]
     assert [found[0][n] for n in names] == [found[1][n] for n in names]
-    with_gifts = shared.engine.evaluate(shared, dict(plain.net.initial), shared.roster.ids, BEFORE).means()
+    model, everyone = dict(plain.job.net.initial), shared.job.roster.ids
+    with_gifts = shared.engine.evaluate(shared.job, model, everyone, BEFORE).means()
     assert with_gifts["accuracy"].mean() != found[0]["mean_client_accuracy"]
 
 

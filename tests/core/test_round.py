@@ -35,7 +35,7 @@ def rounds(
     setup = ready(method or Method(), settings.pop("federation", None), rounds=count, **settings)
     state, lines = setup.state, []
     for _ in range(count):
-        state, line = play_round(setup.job, state)
+        state, line = play_round(setup.run, state)
         lines.append(line)
     return lines, state
 
@@ -139,8 +139,8 @@ def test_finite_looks_at_models_and_reports_of_any_shape() -> None:
     """Scalars, matrices and empty updates; a NaN in a report rejects the row too."""
     setup = ready(Method(), rounds=1)
     leg = Leg(np.arange(3), setup.job.net.initial)
-    job, state = setup.job, setup.state
-    update = job.engine.visit(job, leg, np.arange(3), round_of(job, 0, leg.clients, {}, state.clients))
+    run, job, state = setup.run, setup.job, setup.state
+    update = run.engine.visit(job, leg, np.arange(3), round_of(job, 0, leg.clients, {}, state.clients))
     assert finite(update).tolist() == [True, True, True]
     scalar = {"scalar": torch.tensor([1.0, torch.nan, 1.0])}
     assert finite(replace(update, uploads={"part": scalar})).tolist() == [True, False, True]
@@ -191,15 +191,15 @@ def test_a_client_whose_update_is_on_its_way_is_not_asked_again() -> None:
         busy = set(state.server.get("late", {}).get("clients", torch.zeros(0)).tolist())
         cohort: list[int] = []
 
-        class Watched(type(setup.job.engine)):  # type: ignore[misc]
+        class Watched(type(setup.run.engine)):  # type: ignore[misc]
             def visit(self, job: Any, leg: Leg, *rest: Any, _seen: list[int] = cohort) -> Update:
                 _seen.extend(leg.clients.tolist())
                 return super().visit(job, leg, *rest)  # type: ignore[no-any-return]
 
-        holdings = setup.job.engine.holdings  # type: ignore[attr-defined]
-        setup.job.engine = Watched()
-        setup.job.engine.hold(holdings)
-        state, _ = play_round(setup.job, state)
+        holdings = setup.run.engine.holdings  # type: ignore[attr-defined]
+        setup.run.engine = Watched()
+        setup.run.engine.hold(holdings)
+        state, _ = play_round(setup.run, state)
         assert not busy & set(cohort)
 
 
@@ -217,7 +217,7 @@ def test_a_cohort_without_samples_leaves_the_model_as_it_was() -> None:
     state, idle = setup.state, 0
     for _ in range(3):
         before = params_hash(state.params)
-        state, line = play_round(setup.job, state)
+        state, line = play_round(setup.run, state)
         assert line["answered"] == 1
         if not line["sample_steps"]:
             assert params_hash(state.params) == before
@@ -279,9 +279,9 @@ def test_sums_do_not_depend_on_how_blocks_are_cut() -> None:
 def test_an_update_packed_and_unpacked_is_the_same() -> None:
     """What waits in State for a round comes back whole."""
     setup = ready(Method.of(Counts()), rounds=1)
-    job, state = setup.job, setup.state
+    run, job, state = setup.run, setup.job, setup.state
     leg = Leg(np.array([5, 2, 6]), job.net.initial)
-    update = job.engine.visit(
+    update = run.engine.visit(
         job, leg, np.array([0, 2]), round_of(job, 0, leg.clients, {"counts": {}}, state.clients)
     )
     again = Update.unpacked(update.packed(), ["counts"])
@@ -295,9 +295,9 @@ def test_an_update_packed_and_unpacked_is_the_same() -> None:
 
 def test_the_weights_of_fedavg_sum_to_one_or_to_nothing() -> None:
     setup = ready(Method(), tiny(sizes=[2, 6, 0]), rounds=1)
-    job, state = setup.job, setup.state
+    run, job, state = setup.run, setup.job, setup.state
     leg = Leg(np.arange(3), job.net.initial)
-    update = job.engine.visit(job, leg, np.arange(3), round_of(job, 0, leg.clients, {}, state.clients))
+    update = run.engine.visit(job, leg, np.arange(3), round_of(job, 0, leg.clients, {}, state.clients))
     assert FedAvg().weights(update).tolist() == [0.25, 0.75, 0]
     assert FedAvg(uniform=True).weights(update).tolist() == pytest.approx([1 / 3] * 3)
     assert FedAvg().weights(update.take(np.array([2]))).tolist() == [0]

@@ -24,7 +24,7 @@ from unskew.core.slots import Local
 from unskew.core.state import State, initial_state
 from unskew.core.types import Leg
 from unskew.data import Dataset, Federation
-from unskew.engines import Engine, Job, Loop, RoundInputs
+from unskew.engines import Engine, Job, Loop, RoundInputs, RunPlan
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.cpu.workers import Crew
 from unskew.engines.gpu import fast as gpu
@@ -57,12 +57,22 @@ def made(shape: tuple[int, ...]) -> Federation:
     )
 
 
-def job_of(
-    method: Method, federation: Federation, net: Net, local: Local, engine: Engine, *rest: int, **more: Any
-) -> Job:
-    """A job whose engine holds a federation's samples."""
+def run_of(
+    method: Method,
+    federation: Federation,
+    net: Net,
+    local: Local,
+    engine: Engine,
+    rounds: int,
+    cohort: int,
+    dtype: torch.dtype = torch.float32,
+    **more: Any,
+) -> RunPlan:
+    """A run whose engine holds a federation's samples."""
     engine.hold(Holdings(federation))
-    return Job(method, Roster.of(federation), net, local, engine, *rest, **more)
+    return RunPlan(
+        Job(method, Roster.of(federation), net, local, 0, dtype=dtype), engine, rounds, cohort, **more
+    )
 
 
 def played(
@@ -75,12 +85,10 @@ def played(
     net = Net(build(model, shape, 4, 0, dtype))
     parsed = Method.parse(method)
     settings = Local(**({"batch": 4, "lr": 0.05, "epochs": 1.5} | local))
-    job = job_of(
-        parsed, made(shape), net, settings, engine, rounds, 5, 0, dtype=dtype, faults=Faults(drop=0.2)
-    )
+    run = run_of(parsed, made(shape), net, settings, engine, rounds, 5, dtype=dtype, faults=Faults(drop=0.2))
     state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in parsed.parts}, 0)
     for _ in range(rounds):
-        state, _ = play_round(job, state)
+        state, _ = play_round(run, state)
     engine.close()
     return state
 
@@ -108,17 +116,17 @@ def crew() -> Iterator[FastCPU]:
 class SideBySide(FastGPU):
     """The GPU's engine as it runs models with large filters, here also those with small ones."""
 
-    def _stacks(self, job: Job) -> bool:
+    def _stacks(self, job: Job, together: int) -> bool:
         return not job.net.convolves
 
 
 class Stacked(FastGPU):
     """The GPU's engine as it runs many clients, here also few."""
 
-    def _stacks(self, job: Job) -> bool:
+    def _stacks(self, job: Job, together: int) -> bool:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(gpu, "MANY_CLIENTS", 1)
-            return super()._stacks(job)
+            return super()._stacks(job, together)
 
 
 ENGINES = {
@@ -184,7 +192,7 @@ def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
     for engine in (Loop(), Stacked("cpu", block=3), FastCPU(workers=1), FastCPU(workers=1, block=3)):
         torch.manual_seed(3)
         net = Net(build(Viewing(branches).double(), (1, 12, 12), 4, 0, torch.float64))
-        job = job_of(
+        run = run_of(
             Method.parse("fedavg"),
             made((1, 12, 12)),
             net,
@@ -192,12 +200,13 @@ def test_a_model_that_vmap_cannot_run_runs_side_by_side(branches: bool) -> None:
             engine,
             2,
             5,
-            0,
             dtype=torch.float64,
         )
-        state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in job.method.parts}, 0)
+        state = initial_state(
+            dict(net.initial), {p.name: p.init_server(net) for p in run.job.method.parts}, 0
+        )
         for _ in range(2):
-            state, _ = play_round(job, state)
+            state, _ = play_round(run, state)
         found.append(state)
         if isinstance(engine, FastGPU):
             assert isinstance(engine._stages[-1].way, Lanes) is branches
@@ -225,7 +234,7 @@ def test_plans_are_made_one_leg_ahead(method: str, foreseen: bool, monkeypatch: 
     """All after the first leg, where the next one can be foreseen, but for SEM's odd client, which trains alone; the
     loop's numbers either way."""
     expected = played(Loop(), "mlp(hidden=[9])", method, torch.float64, 3)
-    early, real = [], gpu.client_job
+    early, real = [], gpu.make_client_job
 
     def watched(
         job: Job, leg: Leg, row: int, round_inputs: RoundInputs, holdings: Holdings, planned: Any
@@ -235,7 +244,7 @@ def test_plans_are_made_one_leg_ahead(method: str, foreseen: bool, monkeypatch: 
             early.append(any(found.plan is plan for plan in planned.values()))
         return found
 
-    monkeypatch.setattr(gpu, "client_job", watched)
+    monkeypatch.setattr(gpu, "make_client_job", watched)
     assert apart(expected, played(FastGPU("cpu"), "mlp(hidden=[9])", method, torch.float64, 3)) < 1e-9
     odd = 2 if "sem" in method else 0  # after round 0; one is lost in some
     assert early
@@ -269,12 +278,13 @@ def test_filters_of_one_channel_agree_in_the_layout_of_tensor_cores(optimizer: s
 def test_a_stage_knows_how_many_sizes_batches_have(batch: int, sizes: int) -> None:
     """By hand, of 7, 13, 1, 9, 6, 5, 11, 3: modulo 4 {3, 1, 2} and 4; modulo 8 {7, 5, 1, 6, 3} and 8; below 20 all."""
     engine = SideBySide("cpu")
-    job = job_of(
+    run = run_of(
         Method.parse("fedavg"), made((1, 12, 12)), Net(build("thesis_fashion", (1, 12, 12), 4, 0)),
-        Local(batch=batch), engine, 1, 8, 0,
+        Local(batch=batch), engine, 1, 8,
     )  # fmt: skip
+    job = run.job
     memories = {p.name: p.init_server(job.net) for p in job.method.parts}
-    play_round(job, initial_state(dict(job.net.initial), memories, 0))
+    play_round(run, initial_state(dict(job.net.initial), memories, 0))
     assert _batch_sizes(job, job.roster) == sizes
     (stage,) = engine._stages
     assert isinstance(stage.way, Lanes)
@@ -389,8 +399,8 @@ def test_closing_leaves_no_process_and_no_shared_memory() -> None:
     engine = FastCPU(workers=2)
     played_on = Net(build("mlp(hidden=[9])", (1, 12, 12), 4, 0, torch.float32))
     method = Method.parse("fedavg")
-    job = job_of(method, made((1, 12, 12)), played_on, Local(batch=8), engine, 1, 5, 0)
-    play_round(job, initial_state(dict(played_on.initial), {p.name: {} for p in method.parts}, 0))
+    run = run_of(method, made((1, 12, 12)), played_on, Local(batch=8), engine, 1, 5)
+    play_round(run, initial_state(dict(played_on.initial), {p.name: {} for p in method.parts}, 0))
     assert engine.crew is not None
     workers = [w.process for w in engine.crew.workers]
     engine.close()
@@ -418,10 +428,11 @@ def test_an_engine_may_go_on_with_a_job_of_another_kind(make: Any) -> None:
             net, method = Net(build(model, shape, 4, 0, dtype)), Method.parse("fedavg")
             engine.hold(holdings)
             roster = Roster.of(federation)
-            job = Job(method, roster, net, Local(batch=4), engine, 2, cohort, 0, dtype=dtype)
+            job = Job(method, roster, net, Local(batch=4), 0, dtype=dtype)
+            run = RunPlan(job, engine, 2, cohort)
             state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in method.parts}, 0)
             for _ in range(2):
-                state, _ = play_round(job, state)
+                state, _ = play_round(run, state)
             engine.evaluate(job, state.params)
             hashes.append(params_hash(state.params))
             if engine is not reused:
@@ -453,8 +464,8 @@ def test_it_is_the_clients_of_a_round_that_decide_whether_they_are_stacked(
         roster = holdings.transfer(part, part.transfers(roster, cohort, 0), roster, 0)
     engine, net = FastGPU("cpu", block=block), Net(build("small_cnn", shape, 4, 0))
     engine.hold(holdings)
-    job = Job(parsed, roster, net, Local(batch=4), engine, 1, cohort, 0)
-    assert ("stacked" in engine.choice(job)) is stacks
+    run = RunPlan(Job(parsed, roster, net, Local(batch=4), 0), engine, 1, cohort)
+    assert ("stacked" in engine.choice(run)) is stacks
 
 
 @pytest.mark.parametrize(
@@ -474,8 +485,8 @@ def test_blocks_are_sized_to_memory(
     monkeypatch.setattr(gpu, "_memory", lambda device: memory)
     shape = (1, 12, 12)
     engine, net = FastGPU("cpu"), Net(build(model, shape, 4, 0))
-    job = job_of(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort, 0)
-    assert f"up to {most} clients" in engine.choice(job)
+    run = run_of(Method.parse("fedavg"), made(shape), net, Local(batch=4), engine, 1, cohort)
+    assert f"up to {most} clients" in engine.choice(run)
 
 
 class Remembering(Uniform):
@@ -505,10 +516,10 @@ def test_a_leg_is_not_foreseen_by_asking_parts_what_they_cannot_know(part: Any) 
     shape, found = (1, 12, 12), []
     for engine in (Loop(), FastGPU("cpu")):
         net, method = Net(build("mlp(hidden=[9])", shape, 4, 0, torch.float64)), Method.of(part)
-        job = job_of(method, made(shape), net, Local(batch=4), engine, 3, 5, 0, dtype=torch.float64)
+        run = run_of(method, made(shape), net, Local(batch=4), engine, 3, 5, torch.float64)
         state = initial_state(dict(net.initial), {p.name: p.init_server(net) for p in method.parts}, 0)
         for _ in range(3):
-            state, _ = play_round(job, state)
+            state, _ = play_round(run, state)
         found.append(state)
     assert apart(*found) < 1e-9
 

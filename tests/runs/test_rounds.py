@@ -272,8 +272,7 @@ def test_a_diverged_model_has_no_correlation(monkeypatch: pytest.MonkeyPatch) ->
     from unskew.runs.measure import correlation_watch, finite
 
     monkeypatch.setattr("unskew.runs.correlation.watch", lambda *_: lambda model: {"a": 0.5, "b": np.nan})
-    job = ready(Method()).job
-    assert correlation_watch(job)({}) == {"a": 0.5}
+    assert correlation_watch(ready(Method()).run)({}) == {"a": 0.5}
     assert [finite(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
 
 

@@ -45,19 +45,19 @@ def walled() -> Any:
 def test_no_sample_is_left_at_the_server(walled: Any) -> None:
     """The roster's data set has a test set and no pool; a data set that somebody keeps is noticed at the next verb."""
     setup = walled("fedavg")
-    play_round(setup.job, setup.state)
+    play_round(setup.run, setup.state)
     assert len(setup.job.roster.dataset) == 0
     assert len(setup.job.roster.dataset.y_test) == 30
     kept = tiny()
     setup = walled("fedavg", kept)
     with pytest.raises(AssertionError, match="samples are still in the server's process: somebody kept them"):
-        play_round(setup.job, setup.state)
+        play_round(setup.run, setup.state)
 
 
 def test_a_client_holds_its_own_samples_and_nothing_else(walled: Any) -> None:
     """Five of the first client's, three of the second's: behind each wall lies as much as is dealt to it."""
     setup = walled("fedavg")
-    found = [wall.ask("give", None, 0, 0) for wall in setup.job.engine._walls]
+    found = [wall.ask("give", None, 0, 0) for wall in setup.run.engine._walls]
     assert [len(pickle.loads(sealed).y) for sealed in found] == setup.job.roster.sizes.tolist()
 
 
@@ -102,10 +102,10 @@ def check_one(part: Objective, walls: bool) -> int:
     engine = Walled(method, clients=8) if walls else None
     setup = ready(method, engine=engine)
     try:
-        state, _ = play_round(setup.job, setup.state)
+        state, _ = play_round(setup.run, setup.state)
         return int(state.server[part.name]["seen"])
     finally:
-        setup.job.engine.close()
+        setup.run.engine.close()
 
 
 COMBINED = [
@@ -123,7 +123,7 @@ def test_combinations_agree_behind_walls(walled: Any, method: str) -> None:
     for setup in (ready(Method.parse(method), holding(SKEWED)), walled(method, holding(SKEWED))):
         state = setup.state
         for _ in range(2):
-            state, line = play_round(setup.job, state)
+            state, line = play_round(setup.run, state)
             lines.append((line["bytes"], line["samples_used"]))
         models.append(state.params)
     assert apart(*models) < 1e-9
@@ -135,12 +135,12 @@ def test_measurements_need_the_verbs_alone(walled: Any) -> None:
     method = "flea(last, share=0.5)"
     found = []
     for setup in (ready(Method.parse(method)), walled(method)):
-        job, model = setup.job, dict(setup.job.net.initial)
-        twin = centralized_twin(job)
-        state, _ = play_round(job, setup.state)
+        run, model = setup.run, dict(setup.job.net.initial)
+        twin = centralized_twin(run)
+        state, _ = play_round(run, setup.state)
         apart_by, _ = divergence(twin, state, model)
-        shared = correlation_watch(job)(model)["flea"]
-        found.append([gamma(job, model, steps=3)["gamma"], apart_by, shared])
+        shared = correlation_watch(run)(model)["flea"]
+        found.append([gamma(run, model, steps=3)["gamma"], apart_by, shared])
         twin.engine.close()
     assert found[0] == pytest.approx(found[1], rel=1e-9)
 
@@ -149,26 +149,27 @@ def test_what_crosses_can_be_pickled_and_names_a_question() -> None:
     """A question is a part's name, the question's and its values; without the name it is refused."""
     query = Query("flea", "features", {"layer": "dense1", "seed": 1})
     assert pickle.loads(pickle.dumps(query)) == query
-    job = ready(Method.parse("flea(dense1, share=0.5)")).job
-    (answer,) = job.engine.query(job, query, np.array([2]), dict(job.net.initial), BEFORE)
+    setup = ready(Method.parse("flea(dense1, share=0.5)"))
+    engine, job = setup.run.engine, setup.job
+    (answer,) = engine.query(job, query, np.array([2]), dict(job.net.initial), BEFORE)
     assert len(answer["rows"]) == 9 // 2
     with pytest.raises(TypeError, match="flea has no question 'penalty'"):
-        next(job.engine.query(job, Query("flea", "penalty"), np.array([2]), {}, BEFORE))
+        next(engine.query(job, Query("flea", "penalty"), np.array([2]), {}, BEFORE))
 
 
 def test_the_start_is_asked_once_and_counted_once() -> None:
     """FedMix: one question to each client, before the first round and never again."""
     setup = ready(Method.parse("fedmix(group=2)"))
     asked: list[int] = []
-    real = setup.job.engine.query
+    real = setup.run.engine.query
 
     def watched(job: Any, query: Query, clients: Any, *rest: Any) -> Any:
         asked.extend(clients.tolist())
         return real(job, query, clients, *rest)
 
-    setup.job.engine.query = watched  # type: ignore[method-assign]
-    state, line = play_round(setup.job, setup.state)
-    state, later = play_round(setup.job, state)
+    setup.run.engine.query = watched  # type: ignore[method-assign]
+    state, line = play_round(setup.run, setup.state)
+    state, later = play_round(setup.run, state)
     assert asked == list(range(8))
     assert "fedmix at the start" in line["bytes"]["up"]
     assert "fedmix at the start" not in later["bytes"]["up"]
@@ -182,11 +183,11 @@ def test_a_part_that_needs_label_counts_and_has_none_is_told_so() -> None:
     setup = ready(Method.parse("kld"))
     setup.job.roster = setup.job.roster.without_counts()
     with pytest.raises(InputError, match="label counts were not given; give them, or choose another method"):
-        play_round(setup.job, setup.state)
+        play_round(setup.run, setup.state)
     for method in ("fedaug(0.4)", "oversample", "phase_shift(2)", "sem", "balanced(counts=global)"):
         setup = ready(Method.parse(method), holding(SKEWED))
         setup.job.roster = setup.job.roster.without_counts()
-        _, line = play_round(setup.job, setup.state)
+        _, line = play_round(setup.run, setup.state)
         assert line["answered"]
 
 
@@ -213,7 +214,7 @@ def test_a_roster_is_what_a_federation_is_without_samples() -> None:
 def test_a_view_is_made_for_those_who_are_visited_and_for_nobody_else(method: str, monkeypatch: Any) -> None:
     """Of 300 clients four train: four views, and the pool is the one that was dealt."""
     setup = ready(Method.parse(method), holding(SKEWED * 60), cohort=4)
-    pool, made = setup.job.engine.holdings.dataset, []
+    pool, made = setup.run.engine.holdings.dataset, []
     part = type(setup.job.method.prepare[0])
     real = part.view
 
@@ -222,16 +223,17 @@ def test_a_view_is_made_for_those_who_are_visited_and_for_nobody_else(method: st
         return real(self, held, *rest, **told)
 
     monkeypatch.setattr(part, "view", counted)
-    play_round(setup.job, setup.state)
+    play_round(setup.run, setup.state)
     assert len(made) == 4
-    assert setup.job.engine.holdings.dataset is pool
+    assert setup.run.engine.holdings.dataset is pool
 
 
 def test_sums_of_each_client_come_back() -> None:
     """On its own data or with what it was sent: as many samples as it holds then, and none of others."""
-    job = ready(Method.parse("fed_data(0.5)")).job
+    setup = ready(Method.parse("fed_data(0.5)"))
+    engine, job = setup.run.engine, setup.job
     model, clients = dict(job.net.initial), np.array([4, 1])
-    own, with_gifts = (job.engine.evaluate(job, model, clients, moment) for moment in (OWN, BEFORE))
+    own, with_gifts = (engine.evaluate(job, model, clients, moment) for moment in (OWN, BEFORE))
     assert own.count.tolist() == [7, 3]
     assert with_gifts.count.tolist() == job.roster.sizes[clients].tolist()
-    assert job.engine.evaluate(job, model).count.tolist() == [10, 10, 10]
+    assert engine.evaluate(job, model).count.tolist() == [10, 10, 10]

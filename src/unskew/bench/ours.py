@@ -10,7 +10,7 @@ import torch
 from unskew.bench.jobs import CLASSES, StandardJob
 from unskew.bench.options import Options
 from unskew.bench.peak import synchronize
-from unskew.core.engine import Engine, Job
+from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.holdings import Holdings
 from unskew.core.method import Method
 from unskew.core.net import Net
@@ -42,11 +42,11 @@ class Noting:
 class Ours:
     """A method played by one of our engines, round after round."""
 
-    def __init__(self, name: str, job: Job, state: Any):
-        self.name, self.job, self.state = name, job, state
-        self.noting = Noting(job.engine)
-        self.about = job.engine.choice(job)
-        job.engine = self.noting  # it passes on all that an engine has
+    def __init__(self, name: str, run: RunPlan, state: Any):
+        self.name, self.run, self.state = name, run, state
+        self.noting = Noting(run.engine)
+        self.about = run.engine.choice(run)
+        run.engine = self.noting  # it passes on all that an engine has
 
     @classmethod
     def ready(
@@ -63,21 +63,16 @@ class Ours:
         net = Net(build(standard.model, standard.shape, CLASSES, standard.seed, dtype))
         net.to(device)
         held = federation or standard.federation()
-        job = Job(
-            method=Method.parse(method),
-            roster=Roster.of(held),
-            net=net,
-            local=standard.local,
+        run = RunPlan(
+            job=Job(Method.parse(method), Roster.of(held), net, standard.local, standard.seed, dtype=dtype),
             engine=choose(options.spec(), device, float("inf")) if name == "fast" else Loop(device),
             rounds=options.rounds + 1,
             cohort=standard.cohort,
-            seed=standard.seed,
-            dtype=dtype,
             device=str(device),
         )
-        job.engine.hold(Holdings(held))
-        memories = {part.name: part.init_server(net) for part in job.method.parts}
-        return cls(name, job, initial_state(dict(net.initial), memories, standard.seed))
+        run.engine.hold(Holdings(held))
+        memories = {part.name: part.init_server(net) for part in run.job.method.parts}
+        return cls(name, run, initial_state(dict(net.initial), memories, standard.seed))
 
     @property
     def clients(self) -> Ids | None:
@@ -86,10 +81,10 @@ class Ours:
 
     def round(self, clients: Ids | None = None) -> tuple[float, int]:
         """Play the next round; the engines draw the same clients by themselves."""
-        device = torch.device(self.job.device)
+        device = torch.device(self.run.device)
         synchronize(device)
         began = time.perf_counter()
-        self.state, ledger = play_round(self.job, self.state)
+        self.state, ledger = play_round(self.run, self.state)
         synchronize(device)
         return time.perf_counter() - began, int(ledger["sample_steps"])
 

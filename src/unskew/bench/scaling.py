@@ -117,7 +117,7 @@ def memory(clients: int, **settings: Any) -> dict[str, Any]:
     federation = crowd(small, clients)
     rows = []
     with _playing(Ours.ready("fast", small, options, "scaffold", federation)) as ours:
-        row = sum(ours.job.net.initial[k].nbytes for k in ours.job.net.trainable)
+        row = sum(ours.run.job.net.initial[k].nbytes for k in ours.run.job.net.trainable)
         ours.state.clients = ClientStore(budget=MEMORY_BUDGET)
         marks = {max(1, math.ceil(options.rounds * share / 4)) for share in (1, 2, 3, 4)}
         seconds: list[float] = []

@@ -78,7 +78,7 @@ def make_client_job(
     )
     work = (made or {}).get(asked) or asked.plan()
     rate = job.local.lr if settings.lr is None else float(settings.lr[row])
-    rate *= job.decay.factor(t, job.rounds)
+    rate *= round_inputs.decay
     device = next(iter(start.values())).device
 
     def there(tree: Tree) -> Tree:

@@ -26,27 +26,50 @@ from unskew.core.types import Ids, Leg, Tree, Update
 
 @dataclass
 class Job:
-    """Everything that stays the same over a run. It holds no client's sample: those are the engine's to hold."""
+    """What travels to wherever clients train, and stays the same over a run. It pickles as it is.
+
+    It holds no client's sample: those are the engine's to hold.
+    """
 
     method: Method
     roster: Roster  # after raw samples were moved, before round 0
     net: Net
     local: Local
-    engine: Engine
-    rounds: int
-    cohort: int
     seed: int
-    decay: Decay = field(default_factory=Constant)
-    faults: Faults = field(default_factory=Faults)
     batch_norm: str = "average"
     dtype: torch.dtype = torch.float32
-    device: str = "cpu"
-    dealt: Roster | None = None  # before that, where it is known
 
     @property
     def judging_net(self) -> Net:
         """The net that judges: by the statistics of the test batch where clients keep or drop their own."""
         return self.net if self.batch_norm == "average" else self.net.by_batch_statistics()
+
+
+@dataclass
+class RunPlan:
+    """A run as the server plays it: the job, and what stays here: who carries it out, for how long, what goes wrong."""
+
+    job: Job
+    engine: Engine
+    rounds: int
+    cohort: int
+    decay: Decay = field(default_factory=Constant)
+    faults: Faults = field(default_factory=Faults)
+    device: str = "cpu"
+    dealt: Roster | None = None  # before raw samples were moved, where that is known
+
+    @property
+    def as_dealt(self) -> Roster:
+        """What is the clients' own: not what they were sent."""
+        return self.dealt or self.job.roster
+
+    def inputs(
+        self, roster: Roster, shared: Mapping[str, Tree], store: ClientStore, moment: Moment
+    ) -> RoundInputs:
+        """What a leg of the moment's round is played on."""
+        t = moment.t or 0
+        decay, last = self.decay.factor(t, self.rounds), t == self.rounds - 1
+        return RoundInputs(roster, shared, store, moment, decay, self.cohort, last)
 
 
 @dataclass(frozen=True)
@@ -60,6 +83,9 @@ class RoundInputs:
     shared: Mapping[str, Tree]
     store: ClientStore
     moment: Moment
+    decay: float = 1.0  # what the learning rate is multiplied by in this round
+    cohort: int = 0  # how many clients a round asks, for an engine to make room
+    last: bool = False  # whether no round follows
 
     @property
     def t(self) -> int:
@@ -99,7 +125,7 @@ class Engine(Protocol):
         """Take the clients' samples: from here on they are reached by the verbs below and by nothing else."""
         ...
 
-    def choice(self, job: Job) -> str:
+    def choice(self, run: RunPlan) -> str:
         """What runs, in words."""
         ...
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from unskew.core.air import air_of
-from unskew.core.engine import Job
+from unskew.core.engine import RunPlan
 from unskew.core.evaluate_clients import judge_own_models
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
@@ -15,32 +15,33 @@ from unskew.core.state import State
 from unskew.core.types import Tree
 
 
-def judge_round(job: Job, state: State, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
+def judge_round(run: RunPlan, state: State, line: dict[str, Any], clients: bool = False) -> dict[str, Any]:
     """A round's line with how the model that stands after it does, and what calibrating it cost.
 
     Where a method calibrates, the accuracy is that of the calibrated copy, and the model's own stands beside it.
     Where clients keep their models, each is judged, and the state remembers what was found.
     """
-    if not job.method.schedule.exchanges:
-        return judge_own_models(job, state, clients) | line
+    if not run.job.method.schedule.exchanges:
+        return judge_own_models(run, state, clients) | line
     params = state.params
-    model, ledger = calibrate_copy(job, params, state.round)
-    found = evaluate_model(job, model, clients)
+    model, ledger = calibrate_copy(run, params, state.round)
+    found = evaluate_model(run, model, clients)
     if model is not params:
-        found["uncalibrated_test_accuracy"] = evaluate_model(job, params)["global_test_accuracy"]
+        found["uncalibrated_test_accuracy"] = evaluate_model(run, params)["global_test_accuracy"]
     return found | _added(line, ledger)
 
 
-def calibrate_copy(job: Job, params: Tree, t: int) -> tuple[Tree, Ledger]:
+def calibrate_copy(run: RunPlan, params: Tree, t: int) -> tuple[Tree, Ledger]:
     """A copy of the model as the method's calibrate parts leave it, or the model itself; and what that cost.
 
     They work after the last round, and after others where they are told to.
     """
+    job = run.job
     ledger = Ledger(job.net.travelling_bytes(params, job.batch_norm), air_of(job.roster, job.seed, t))
     model = params
     for part in job.method.calibrate:
-        if part.due(t == job.rounds):
-            query = RunQuestions(job, ledger, model)
+        if part.due(t == run.rounds):
+            query = RunQuestions(run, ledger, model)
             model = part.calibrate(model, job.net, job.roster, query, t, job.seed)
     return model, ledger
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
-from unskew.core.engine import Job
+from unskew.core.engine import RunPlan
 from unskew.core.held import OWN
 from unskew.core.score import evaluate_model
 from unskew.core.state import State
@@ -32,14 +32,14 @@ def mark_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
     return found | {"stale": stale}
 
 
-def judge_own_models(job: Job, state: State, clients: bool = False) -> dict[str, Any]:
+def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[str, Any]:
     """A round's line on the clients' own models; ``state`` takes what was found of those that had trained on.
 
     The accuracy is the plain mean over the clients that have trained: a small client that stays alone is as alone as
     a large one. With ``clients`` also that of each model on its owner's own data.
     """
     known = state.server.get(OWN_MODEL, {})
-    dataset, everyone = job.roster.dataset, job.roster.clients
+    dataset, everyone = run.job.roster.dataset, run.job.roster.clients
     table = {
         "right": torch.zeros(everyone, dataset.classes, dtype=torch.int32),
         "loss": torch.zeros(everyone, dtype=torch.float64),
@@ -50,14 +50,14 @@ def judge_own_models(job: Job, state: State, clients: bool = False) -> dict[str,
     stale = np.flatnonzero(table["stale"].numpy()).tolist()
     with working("clients' models judged", len(stale)) as advance:
         for client in stale:
-            right, loss, own = _one(job, state, client, clients)
+            right, loss, own = _one(run, state, client, clients)
             table["right"][client], table["loss"][client], table["own"][client] = right, loss, own
             advance(1)
     table["stale"][:] = False
     state.server[OWN_MODEL] = table
-    who = _trained(job, state)
+    who = _trained(run, state)
     if not len(who):
-        return evaluate_model(job, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
+        return evaluate_model(run, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
     count = np.bincount(dataset.y_test, minlength=dataset.classes)
     hits = table["right"].numpy()[who].astype(np.float64)
     mean_loss = float(table["loss"].numpy()[who].mean())
@@ -71,19 +71,19 @@ def judge_own_models(job: Job, state: State, clients: bool = False) -> dict[str,
     if clients and not np.isnan(at_home).all():
         found["mean_client_accuracy"] = float(np.nanmean(at_home))
         found["worst_client_accuracy"] = float(np.nanmin(at_home))
-        if job.roster.names is not None:
-            found["worst_client"] = job.roster.name_of(int(who[np.nanargmin(at_home)]))
+        if run.job.roster.names is not None:
+            found["worst_client"] = run.job.roster.name_of(int(who[np.nanargmin(at_home)]))
     return found
 
 
-def _one(job: Job, state: State, client: int, own: bool) -> tuple[torch.Tensor, float, float]:
+def _one(run: RunPlan, state: State, client: int, own: bool) -> tuple[torch.Tensor, float, float]:
     """One client's model: right answers by class and mean loss on the test set, and accuracy on its own data."""
     kept = state.clients.get(OWN_MODEL, client, {})
-    model = {k: v.to(job.device) for k, v in kept.items()}
-    sums = job.engine.evaluate(job, model)
+    model = {k: v.to(run.device) for k, v in kept.items()}
+    sums = run.engine.evaluate(run.job, model)
     at_home = 0.0
     if own:
-        found = job.engine.evaluate(job, model, np.array([client]), OWN)
+        found = run.engine.evaluate(run.job, model, np.array([client]), OWN)
         at_home = (
             float(found.means()["accuracy"][0]) if found.count[0] else np.nan
         )  # it brought no data to be judged on
@@ -91,10 +91,10 @@ def _one(job: Job, state: State, client: int, own: bool) -> tuple[torch.Tensor, 
     return right, float(sums.loss.sum() / sums.count.sum()), at_home
 
 
-def _trained(job: Job, state: State) -> Ids:
+def _trained(run: RunPlan, state: State) -> Ids:
     """Who has a model of its own, trained on some sample."""
     kept = np.array(sorted(state.clients.rows.get(OWN_MODEL, {})), np.int64)
-    return kept[job.roster.sizes[kept] > 0]
+    return kept[run.job.roster.sizes[kept] > 0]
 
 
 def spread(accuracies: Array) -> dict[str, Any]:
@@ -112,16 +112,16 @@ def spread(accuracies: Array) -> dict[str, Any]:
     }
 
 
-def list_by_client(job: Job, state: State) -> dict[str, Any]:
+def list_by_client(run: RunPlan, state: State) -> dict[str, Any]:
     """For the result: the spread, and the accuracy of every client's model by its name where they can be listed."""
-    who = _trained(job, state)
+    who = _trained(run, state)
     if not len(who):
-        return {"clients": 0, "of": job.roster.clients}
+        return {"clients": 0, "of": run.job.roster.clients}
     right = state.server[OWN_MODEL]["right"].numpy()[who].sum(1)
-    accuracies = right / len(job.roster.dataset.y_test)
-    told = spread(accuracies) | {"of": job.roster.clients}
+    accuracies = right / len(run.job.roster.dataset.y_test)
+    told = spread(accuracies) | {"of": run.job.roster.clients}
     if len(who) <= LISTED:
-        named = zip(map(job.roster.name_of, who.tolist()), accuracies.tolist(), strict=True)
+        named = zip(map(run.job.roster.name_of, who.tolist()), accuracies.tolist(), strict=True)
         told["each"] = [{"client": name, "accuracy": value} for name, value in named]
     return told
 

@@ -31,6 +31,11 @@ class Faults:
             if not 0 <= getattr(self, f.name) <= 1:
                 raise InputError(f"{f.name} is a share of clients from 0 to 1, not {getattr(self, f.name)}")
 
+    @property
+    def single(self) -> bool:
+        """Whether single updates go wrong, so that their sum alone would not do."""
+        return bool(self.late or self.nan)
+
     def hits(self, fault: str, clients: Ids, seed: int, t: int, leg: int) -> npt.NDArray[np.bool_]:
         """Which of these clients have this fault in this leg."""
         share = getattr(self, fault)

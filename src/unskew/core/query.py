@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unskew.arrays import Array
 from unskew.core.client import Pool
-from unskew.core.engine import Job
+from unskew.core.engine import Job, RunPlan
 from unskew.core.held import BEFORE, Held, Moment
 from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
@@ -126,12 +126,12 @@ class RunQuestions:
 
     def __init__(
         self,
-        job: Job,
+        run: RunPlan,
         ledger: Ledger,
         model: Tree | None = None,
         moment: Callable[[Ids], Moment] = lambda clients: BEFORE,
     ):
-        self.job, self.ledger, self.model, self.moment = job, ledger, model, moment
+        self.run, self.ledger, self.model, self.moment = run, ledger, model, moment
 
     def __call__(self, part: Answerer, question: str, clients: Iterable[int], **values: Any) -> list[Tree]:
         """The answers of these clients, in this order; the model went down to each, and its answer came up."""
@@ -141,7 +141,7 @@ class RunQuestions:
         """The same, one after the other: for answers that are too large to keep all of."""
         asked = np.array([int(c) for c in clients], np.int64)
         query, model = Query(part.name, question, values), self.model or {}
-        answers = self.job.engine.query(self.job, query, asked, model, self.moment(asked))
+        answers = self.run.engine.query(self.run.job, query, asked, model, self.moment(asked))
         with working(f"clients that {part.name} asks", len(asked)) as advance:
             for client, answer in zip(asked.tolist(), answers, strict=True):
                 self.ledger.questioned(part.name, client, nbytes(answer), model=self.model is not None)

@@ -119,6 +119,12 @@ class Roster:
         """What the log says of the samples that a part moved."""
         return {s.part: s.report for s in self.sharing if s.part == part}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What travels where a roster is pickled: how much everybody holds. The test set, names, links and label
+        counts stay at the server."""
+        rows = (self.sizes, self.budget, self.weigh, self.pooled, self.mean_weight)
+        return _travelled, (without_tests(self.dataset), *rows)
+
     # --- other rosters
 
     def lifted(self, key: Hashable, more: Callable[[], Array], counted: bool) -> Roster:
@@ -211,6 +217,12 @@ class Lifted(Roster):
     @cached_property
     def mean_weight(self) -> float:  # type: ignore[override]
         return float(self.weigh.mean())
+
+
+def _travelled(
+    dataset: Dataset, sizes: Array, budget: Array, weigh: Array, pooled: Array, mean_weight: float
+) -> Roster:
+    return Roster(dataset, sizes, budget=budget, weigh=weigh, pooled=pooled, mean_weight=mean_weight)
 
 
 def without_pool(dataset: Dataset) -> Dataset:

@@ -20,7 +20,7 @@ import torch
 
 from unskew.core.air import air_of
 from unskew.core.dispatch import STATISTICS
-from unskew.core.engine import Job, RoundInputs
+from unskew.core.engine import RunPlan
 from unskew.core.evaluate_clients import mark_stale
 from unskew.core.held import Moment
 from unskew.core.ledger import Ledger
@@ -32,9 +32,9 @@ from unskew.core.types import Cohort, Ids, Leg, Tree, Update, stack
 from unskew.seeds import generator
 
 
-def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
+def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     """Play round ``state.round``; the next state, and the round's line for the log."""
-    method, t, seed = job.method, state.round, state.seed
+    job, method, t, seed = run.job, run.job.method, state.round, state.seed
     server, store, roster = dict(state.server), state.clients, job.roster
     views = []
     for part in method.prepare:
@@ -48,7 +48,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     )
     if t == 0:
         ledger.prepared(method.prepare, roster)
-        server = begin_parts(job, server, ledger)
+        server = begin_parts(run, server, ledger)
     shared = method.hand_out(server, t)
     ledger.exchanges(method.parts, server, roster.clients)
     selections = legs = 0
@@ -63,7 +63,7 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         rng = generator(seed, "select", t, selections)
         selections += 1
         busy = np.union1d(exclude, server.get("late", {}).get("clients", NOBODY))  # still on its way back
-        wanted, name = job.cohort if count is None else count, method.select.name
+        wanted, name = run.cohort if count is None else count, method.select.name
         cohort, server[name] = method.select.select(wanted, busy, roster, server[name], rng)
         ledger.selected(cohort)
         for part in method.tune:
@@ -77,10 +77,12 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
             fresh = {k: v.cpu() for k, v in leg.start.items()}  # where memories are kept
             kept = stack([store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
             leg = replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
-        lost = job.faults.hits("drop", leg.clients, seed, t, legs)
-        round_inputs = RoundInputs(roster, shared, store, moment(leg.clients))
-        update = job.engine.visit(job, leg, np.flatnonzero(~lost), round_inputs)
-        update = job.faults.spoil(update, seed, t, legs)
+        lost = run.faults.hits("drop", leg.clients, seed, t, legs)
+        if run.faults.single:
+            leg = replace(leg, summable=False)
+        inputs = run.inputs(roster, shared, store, moment(leg.clients))
+        update = run.engine.visit(job, leg, np.flatnonzero(~lost), inputs)
+        update = run.faults.spoil(update, seed, t, legs)
         legs += 1
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
             store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
@@ -93,14 +95,14 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
 
     def combine(params: Tree, update: Update) -> Tree:
         nonlocal store
-        landed, server["late"], late = job.faults.arrived(update, server.get("late", {}), seed, t, legs)
+        landed, server["late"], late = run.faults.arrived(update, server.get("late", {}), seed, t, legs)
         ledger.notes |= {"late": late} if late else {}
         ledger.answered += len(landed)
         play.landed = float(landed.examples.sum())
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
         if probes:
-            found = job.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
+            found = run.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
             landed = replace(landed, probes={name: torch.from_numpy(found[name]) for name in probes})
             ledger.told("probes", landed.clients, len(probes))
         for o in method.exchange:
@@ -111,14 +113,14 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
         params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
         for o in method.exchange:
             params = o.settle(params, before, server[o.name])
-        query, note = RunQuestions(job, ledger, params, moment), ledger.notes.update
+        query, note = RunQuestions(run, ledger, params, moment), ledger.notes.update
         after = After(job.net, job.judging_net, params, landed, roster, t, seed, query, note)
         for o in method.exchange:
             server[o.name] = o.renew(server[o.name], after)
         return params
 
-    rng, last = generator(seed, "schedule", t), t == job.rounds - 1
-    play = Play(t, last, job.cohort, roster, select, train, combine, rng, ledger.notes.update, ledger.told)
+    rng, last = generator(seed, "schedule", t), t == run.rounds - 1
+    play = Play(t, last, run.cohort, roster, select, train, combine, rng, ledger.notes.update, ledger.told)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])
     for part, known in views:
@@ -128,8 +130,8 @@ def play_round(job: Job, state: State) -> tuple[State, dict[str, Any]]:
     return State(t + 1, params, server, store, seed), ledger.line()
 
 
-def begin_parts(job: Job, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:
+def begin_parts(run: RunPlan, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:
     """The server's memory with what clients send before the first round."""
-    query = RunQuestions(job, ledger)
+    job, query = run.job, RunQuestions(run, ledger)
     found = {o.name: o.begin(job.net, job.roster, query, job.seed) for o in job.method.exchange}
     return {name: tree | found.get(name, {}) for name, tree in server.items()}

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from unskew.core.engine import Job
+from unskew.core.engine import RunPlan
 from unskew.core.held import OWN
 from unskew.core.types import Tree
 
 
-def evaluate_model(job: Job, model: Tree, clients: bool = False) -> dict[str, Any]:
+def evaluate_model(run: RunPlan, model: Tree, clients: bool = False) -> dict[str, Any]:
     """A model on the global test set, by class too; and on clients' own data where asked."""
-    sums = job.engine.evaluate(job, model)
+    sums = run.engine.evaluate(run.job, model)
     loss = float(sums.loss.sum() / sums.count.sum())
     found: dict[str, Any] = {
         "global_test_accuracy": float(sums.right.sum() / sums.count.sum()),
@@ -23,8 +23,8 @@ def evaluate_model(job: Job, model: Tree, clients: bool = False) -> dict[str, An
         ],
     }
     if clients:
-        own = job.dealt or job.roster  # a client's own: not what it was sent or made
-        sums = job.engine.evaluate(job, model, np.flatnonzero(own.sizes), OWN)
+        own = run.as_dealt  # a client's own: not what it was sent or made
+        sums = run.engine.evaluate(run.job, model, np.flatnonzero(own.sizes), OWN)
         held = np.flatnonzero(own.sizes)[sums.count > 0]  # not everybody may have brought test data
         shares = sums.means()["accuracy"][sums.count > 0]
         found["mean_client_accuracy"] = float(shares.mean())

@@ -3,4 +3,5 @@
 from unskew.core.engine import Engine as Engine
 from unskew.core.engine import Job as Job
 from unskew.core.engine import RoundInputs as RoundInputs
+from unskew.core.engine import RunPlan as RunPlan
 from unskew.engines.loop import Loop as Loop

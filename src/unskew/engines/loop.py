@@ -7,7 +7,7 @@ import torch
 from unskew.arrays import Array
 from unskew.core.client import LocalTraining
 from unskew.core.dispatch import gather_results, make_client_job
-from unskew.core.engine import Job, RoundInputs
+from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.types import Ids, Leg, Tree, Update
@@ -25,7 +25,7 @@ class Loop(Here):
         self.device = device or torch.device("cpu")
         self._data: DeviceData | None = None
 
-    def choice(self, job: Job) -> str:
+    def choice(self, run: RunPlan) -> str:
         how = "one thread" if self.device.type == "cpu" else f"on {self.device}, no graphs"
         return f"one client after the other, {how}"
 

@@ -23,7 +23,6 @@ from unskew.core.net import Net
 from unskew.core.roster import Roster
 from unskew.core.types import Ids, Leg, Tree
 from unskew.data.federation import Federation
-from unskew.engines import RoundInputs
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.privacy.quality import judge_likeness, match_samples
@@ -160,15 +159,15 @@ def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tr
         job = replace(job, local=replace(job.local, epochs=None, steps=1))
     plain = replace(job.method, prepare=())  # the data as it lies: altered or repeated samples are no prey
     engine = choose(subject.spec, torch.device(subject.device), 0.0)
-    job = replace(job, method=plain, roster=roster, engine=engine)
-    job.engine.hold(Holdings(federation))
+    job = replace(job, method=plain, roster=roster)
+    engine.hold(Holdings(federation))
     shared = job.method.hand_out(state.server, state.round)
     leg = Leg(np.array([client], np.int64), state.params)
     try:
-        round_inputs = RoundInputs(roster, shared, state.clients, Moment(state.round))
-        update = job.engine.visit(job, leg, np.zeros(1, np.int64), round_inputs)
+        round_inputs = subject.setup.run.inputs(roster, shared, state.clients, Moment(state.round))
+        update = engine.visit(job, leg, np.zeros(1, np.int64), round_inputs)
     finally:
-        job.engine.close()
+        engine.close()
     work = float(update.work[0])
     moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
     if work <= 0 or not all(bool(torch.isfinite(v).all()) for v in moved.values()):

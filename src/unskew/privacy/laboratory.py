@@ -178,7 +178,7 @@ def attack(
             made.draw()  # what was found before stays, and is shown
             raise
         finally:
-            found.setup.job.engine.close()
+            found.setup.run.engine.close()
     made.draw()
     return made
 
@@ -258,7 +258,7 @@ class Attempt:
         found, batch = self.found, self.found.spec.batch
         told: dict[str, Any] = {"batch": batch, "models": [], "over_rounds": {}}
         for part, v, r in self.targets:
-            c = correlation(found.setup.job, found.model(r)[1], v, batch)
+            c = correlation(found.setup.run, found.model(r)[1], v, batch)
             told["models"].append({"part": part, "view": str(v), "round": r} | c)
         for part, v in self.shown.items():
             measured = [

@@ -26,7 +26,6 @@ from unskew.core.round import begin_parts
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.engines import RoundInputs
 from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.import_object import drawing_of
@@ -107,7 +106,7 @@ def overfitting(
         with bar("overfitting", sum(g.work(pool) for g in wanted), progress) as advance:
             for group in wanted:
                 rows.append(_played(found, start, round_, group, tests, seed, kept, advance))
-        found.setup.job.engine.close()
+        found.setup.run.engine.close()
     record = {
         "run": found.path.name,
         "method": found.spec.method,
@@ -246,15 +245,15 @@ def _played(
 
 def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -> Update:
     engine = choose(found.spec, torch.device(found.device), 0.0)
-    memory = begin_parts(found.setup.job, found.setup.state.server, Ledger(0))
+    memory = begin_parts(found.setup.run, found.setup.state.server, Ledger(0))
     plain = replace(found.setup.job.method, prepare=())  # a group holds what it was dealt
-    job = replace(found.setup.job, method=plain, roster=Roster.of(federation), engine=engine)
+    job = replace(found.setup.job, method=plain, roster=Roster.of(federation))
     engine.hold(Holdings(federation))
     shared = job.method.hand_out(memory, round_)
     clients = np.arange(federation.clients)
     try:
         leg = Leg(clients, start)
-        round_inputs = RoundInputs(job.roster, shared, found.setup.state.clients, Moment(round_))
+        round_inputs = found.setup.run.inputs(job.roster, shared, found.setup.state.clients, Moment(round_))
         return engine.visit(job, leg, clients, round_inputs)
     finally:
         engine.close()

@@ -45,7 +45,7 @@ class Subject:
     @property
     def holdings(self) -> Holdings:
         """The clients' side of the run: the laboratory has both sides in its hands."""
-        found: Holdings = self.setup.job.engine.holdings  # type: ignore[attr-defined]  # it chose the engine itself
+        found: Holdings = self.setup.run.engine.holdings  # type: ignore[attr-defined]  # it chose the engine itself
         return found
 
     @property
@@ -59,7 +59,7 @@ class Subject:
 
     @property
     def device(self) -> str:
-        return self.setup.job.device
+        return self.setup.run.device
 
     @property
     def dtype(self) -> torch.dtype:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.engine import Job
+from unskew.core.engine import RunPlan
 from unskew.core.held import OWN
 from unskew.core.net import Net
 from unskew.core.query import ClientView
@@ -92,28 +92,28 @@ def drawn(roster: Roster, view: View, batch: int, seed: int, at: int) -> tuple[I
     return owner, groups
 
 
-def correlation(job: Job, model: Tree, view: View, batch: int) -> dict[str, float]:
+def correlation(run: RunPlan, model: Tree, view: View, batch: int) -> dict[str, float]:
     """c between samples and what is shared of them: mean and standard deviation over batches.
 
     c falls with the size of a batch (few samples correlate by chance), so a batch is one of training. Of an
     average, c is taken with one of the samples behind it.
     """
-    found, roster = [], job.dealt or job.roster
+    found, roster = [], run.as_dealt
     for at in range(BATCHES):
-        owner, groups = drawn(roster, view, batch, job.seed, at)
+        owner, groups = drawn(roster, view, batch, run.job.seed, at)
         query = Query(Shown.name, "shown", {"view": view, "groups": groups})
         with torch.inference_mode():
-            answers = list(job.engine.query(job, query, np.unique(owner), model, OWN))
+            answers = list(run.engine.query(run.job, query, np.unique(owner), model, OWN))
             x, seen = (torch.cat([a[k] for a in answers]).double() for k in ("x", "seen"))
             found.append(float(distance_correlation(x, seen)))
     return {"mean": float(np.mean(found)), "sd": float(np.std(found))}
 
 
-def watch(job: Job, views: Mapping[str, View], batch: int) -> Callable[[Tree], dict[str, float]]:
+def watch(run: RunPlan, views: Mapping[str, View], batch: int) -> Callable[[Tree], dict[str, float]]:
     """What a round's line says: part -> c of what it shares, under the model that the round ended with."""
 
     def c(part: str, model: Tree) -> float:
-        return correlation(job, model, views[part], batch)["mean"]
+        return correlation(run, model, views[part], batch)["mean"]
 
-    always = {part: c(part, job.net.initial) for part, view in views.items() if not view.of_model}
+    always = {part: c(part, run.job.net.initial) for part, view in views.items() if not view.of_model}
     return lambda model: {part: always[part] if part in always else c(part, model) for part in views}

@@ -6,13 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unskew.core.engine import Job
+from unskew.core.engine import RunPlan
 from unskew.runs.spec import Spec
 
 run = logging.getLogger("unskew.run")
 
 
-def log_start(spec: Spec, job: Job, done: int) -> None:
+def log_start(spec: Spec, plan: RunPlan, done: int) -> None:
     """Log that a run begins, or goes on after so many rounds."""
     run.info(
         "%s on %s %s at round %d of %d: %s over %d clients, seed %d, engine %s",
@@ -22,9 +22,9 @@ def log_start(spec: Spec, job: Job, done: int) -> None:
         done + 1,
         spec.rounds,
         spec.partition,
-        job.roster.clients,
+        plan.job.roster.clients,
         spec.seed,
-        job.engine.name,
+        plan.engine.name,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from unskew.core.client import ClientJob, LocalTraining, train
-from unskew.core.engine import Job
+from unskew.core.engine import RunPlan
 from unskew.core.held import BEFORE
 from unskew.core.method import Method
 from unskew.core.plan import plan
@@ -45,7 +45,7 @@ def check_measures(names: tuple[str, ...], method: Method) -> None:
         )
 
 
-def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
+def correlation_watch(run: RunPlan) -> Callable[[Tree], dict[str, float]]:
     """Part -> the distance correlation of what it shares with the samples behind it, under a model.
 
     Under a model that has diverged there is none.
@@ -53,17 +53,18 @@ def correlation_watch(job: Job) -> Callable[[Tree], dict[str, float]]:
     from unskew.core.views import views_of
     from unskew.runs.correlation import watch
 
-    views = views_of(job.method.parts, (job.dealt or job.roster).typical)
-    measured = watch(job, views, job.local.batch)
+    views = views_of(run.job.method.parts, run.as_dealt.typical)
+    measured = watch(run, views, run.job.local.batch)
     return lambda model: {part: c for part, c in measured(model).items() if np.isfinite(c)}
 
 
-def centralized_twin(job: Job) -> Job:
+def centralized_twin(run: RunPlan) -> RunPlan:
     """The same run with all data in one place: same model, same budget of sample-steps, no faults."""
-    method, engine = Method.parse("centralized"), job.engine.again()
-    sharing = Pooled().transfers(job.roster, job.cohort, job.seed)
+    job, engine = run.job, run.engine.again()
+    sharing = Pooled().transfers(job.roster, run.cohort, job.seed)
     roster = engine.transfer(Pooled(), sharing, job.roster, job.seed)
-    return replace(job, method=method, engine=engine, roster=roster, faults=type(job.faults)())
+    pooled = replace(job, method=Method.parse("centralized"), roster=roster)
+    return replace(run, job=pooled, engine=engine, faults=type(run.faults)())
 
 
 def finite(value: float) -> float | None:
@@ -71,15 +72,15 @@ def finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def divergence(twin: Job, state: State, twin_params: Tree) -> tuple[float | None, Tree]:
+def divergence(twin: RunPlan, state: State, twin_params: Tree) -> tuple[float | None, Tree]:
     """The divergence after this round, and the centralised model one round further."""
     t = state.round - 1
-    memory: dict[str, Tree] = {part.name: {} for part in twin.method.parts}
+    memory: dict[str, Tree] = {part.name: {} for part in twin.job.method.parts}
     after, _ = play_round(twin, State(t, twin_params, memory, ClientStore(), state.seed))
     apart = sum(
-        float((state.params[k] - after.params[k]).double().square().sum()) for k in twin.net.trainable
+        float((state.params[k] - after.params[k]).double().square().sum()) for k in twin.job.net.trainable
     )
-    size = sum(float(after.params[k].double().square().sum()) for k in twin.net.trainable)
+    size = sum(float(after.params[k].double().square().sum()) for k in twin.job.net.trainable)
     return finite(np.sqrt(apart / size)), after.params
 
 
@@ -89,17 +90,15 @@ class Minimum:
     name = "the measurement gamma"
     questions = ("minimum",)
 
-    def minimum(self, client: ClientView, steps: int, whose: int | None = None) -> Tree:
-        """The mean loss on all that the client holds, after training on it; ``whose`` names the random draws."""
+    def minimum(self, client: ClientView, steps: int, t: int, whose: int | None = None) -> Tree:
+        """The mean loss on all that the client holds, after training on it; ``t`` and ``whose`` name its draws."""
         job = client.job
         local = replace(job.local, epochs=None, steps=steps)
         task = LocalTraining(job.net, (), local, job.seed, client.classes)
         number = client.client if whose is None else whose
-        work = plan(len(client), len(client), local, seed=job.seed, t=job.rounds, client=number)
+        work = plan(len(client), len(client), local, seed=job.seed, t=t, client=number)
         places, census = torch.arange(len(client)), torch.zeros(client.classes)
-        client_job = ClientJob(
-            number, job.rounds, client.model, client.model, places, work, local.lr, census, {}, {}
-        )
+        client_job = ClientJob(number, t, client.model, client.model, places, work, local.lr, census, {}, {})
         found = train(task, client.pool(), client_job).params
         return {"loss": client.losses(job.net, found).double().mean()}
 
@@ -107,23 +106,24 @@ class Minimum:
 MEASUREMENTS[Minimum.name] = Minimum()
 
 
-def gamma(job: Job, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:
+def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:
     """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
 
     The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
     ones cannot be known for a network); of more than ``most`` clients a seeded sample is taken.
     """
-    roster, twin = job.roster, centralized_twin(job)
+    job, roster, twin = run.job, run.job.roster, centralized_twin(run)
     chosen = roster.ids
     if len(chosen) > most:
         chosen = np.sort(generator(job.seed, "gamma").choice(roster.clients, most, replace=False))
     ask = partial(Query, Minimum.name, "minimum")
     losses = []
     with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
-        one = ask({"steps": steps, "whose": -1})
-        (pooled,) = twin.engine.query(twin, one, np.zeros(1, np.int64), model, BEFORE)
+        about = {"steps": steps, "t": run.rounds}
+        one = ask(about | {"whose": -1})
+        (pooled,) = twin.engine.query(twin.job, one, np.zeros(1, np.int64), model, BEFORE)
         advance(1)
-        for found in job.engine.query(job, ask({"steps": steps}), chosen, model, BEFORE):
+        for found in run.engine.query(job, ask(about), chosen, model, BEFORE):
             losses.append(float(found["loss"]))
             advance(1)
     twin.engine.close()

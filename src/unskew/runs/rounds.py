@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import torch
 
 from unskew.core import idle
-from unskew.core.engine import Job
+from unskew.core.engine import Job, RunPlan
 from unskew.core.evaluate import calibrate_copy, judge_round
 from unskew.core.evaluate_clients import list_by_client, own_models
 from unskew.core.method import Method
@@ -74,12 +74,17 @@ class Run(Predicts):
     state: State
     net: Net
     partition: Partition | None
-    job: Job
+    plan: RunPlan
 
     @property
     def result(self) -> dict[str, Any]:
         """What came out: accuracies, costs, skew, what was disclosed; the content of ``result.json``."""
         return self.folder.result
+
+    @property
+    def job(self) -> Job:
+        """What travelled to wherever clients trained."""
+        return self.plan.job
 
     @property
     def path(self) -> Path | None:
@@ -89,7 +94,7 @@ class Run(Predicts):
     @property
     def intake(self) -> Intake:  # type: ignore[override]
         """What the model takes."""
-        return intake_of(self.job)
+        return intake_of(self.plan)
 
     @property
     def model(self) -> TrainedModel:
@@ -102,7 +107,7 @@ class Run(Predicts):
                 f"{self.spec.method} makes no global model: every client keeps its own; write run.client_model(0), "
                 "or a client's name"
             )
-        return _ended_with(self.job, self.state)
+        return _ended_with(self.plan, self.state)
 
     def client_model(self, client: int | str) -> TrainedModel:
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
@@ -217,19 +222,19 @@ def run(
             return _rounds(spec, setup, folder, setup.state, progress)
 
 
-def _ended_with(job: Job, state: State) -> TrainedModel:
+def _ended_with(plan: RunPlan, state: State) -> TrainedModel:
     """The model after these rounds; after the last one the calibrated copy, where the method makes one."""
     params = state.params
-    if state.round == job.rounds:
+    if state.round == plan.rounds:
         with single_threaded():
-            params, _ = calibrate_copy(job, params, state.round)
-    return make_trained_model(job.net, params, job)
+            params, _ = calibrate_copy(plan, params, state.round)
+    return make_trained_model(plan.job.net, params, plan.job)
 
 
 def _describe(path: Path, spec: Spec, setup: Setup) -> None:
     """Say in the folder what the model is and takes, so that it can be used without the data."""
     model = auto_model(spec.model, setup.job.roster.dataset)
-    write_card(path, spec, setup.job, model, bool(setup.about["own_model"]))
+    write_card(path, spec, setup.run, model, bool(setup.about["own_model"]))
 
 
 def _refuse_unrepeatable(method: str) -> None:
@@ -300,14 +305,14 @@ def resume(
         if model is not None:
             _refuse_other_model(place, about, _fingerprints(setup), found is None)
         setup.about |= about  # what runs of earlier versions lack is known from the data
-        return setup, (found or setup.state).to(setup.job.device)
+        return setup, (found or setup.state).to(setup.run.device)
 
     with voice(progress is True), single_threaded():
         if over:  # nothing is written where nothing is left to do
             setup, state = prepared(spec)
             whole = state.round >= spec.rounds and setup.is_partition(place / "partition.npz")
             if whole and (spec.target, spec.method_label) == (began.target, began.method_label):
-                return Run(folder, spec, state, setup.job.net, setup.partition, setup.job)
+                return Run(folder, spec, state, setup.job.net, setup.partition, setup.run)
         with folder.locked(), folder.told():
             folder.check_kinds()
             folder.read()  # again, now that nobody else writes it
@@ -402,23 +407,23 @@ def single_threaded() -> Iterator[None]:
 
 def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress: bool | Progress) -> Run:
     """Play what is left of the run."""
-    job = setup.job
+    plan, job = setup.run, setup.job
     bar = progress_for(progress, spec.method, spec.seed, spec.rounds, state.round)
     if progress is True:
         tell_columns(setup.about)
-    logged.log_start(spec, job, state.round)
+    logged.log_start(spec, plan, state.round)
     checkpoints = folder.path / "state" if folder.path is not None else None
     saved_at, warned = time.monotonic(), False
-    twin = centralized_twin(job) if "divergence" in spec.measure else None
-    watch = correlation_watch(job) if "correlation" in spec.measure else None
+    twin = centralized_twin(plan) if "divergence" in spec.measure else None
+    watch = correlation_watch(plan) if "correlation" in spec.measure else None
     try:
         with voice(bar), bar:
             while state.round < spec.rounds:
                 began = time.perf_counter()
-                after, ledger = play_round(job, state)
+                after, ledger = play_round(plan, state)
                 line: dict[str, Any] = {"round": after.round}
                 if after.round % spec.evaluate == 0 or after.round == spec.rounds:
-                    ledger = judge_round(job, after, ledger, spec.evaluate_clients)
+                    ledger = judge_round(plan, after, ledger, spec.evaluate_clients)
                 if twin is not None:
                     apart, after.server["divergence"] = divergence(twin, after, after.server["divergence"])
                     line["weight_divergence"] = apart
@@ -444,9 +449,9 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                     logged.run.info("round %d: checkpoint saved in %s", state.round, checkpoints)
             result = summary(spec, setup, folder, state)
             if "gamma" in spec.measure:
-                result["gamma"] = gamma(job, state.params)
+                result["gamma"] = gamma(plan, state.params)
         if folder.path is not None and job.method.schedule.exchanges:
-            ended = _ended_with(job, state)
+            ended = _ended_with(plan, state)
             write_weights(folder.path, ended, state.round, calibrated=bool(job.method.calibrate))
         folder.save(result)
         logged.run.info("%s is done: accuracy %.4f", spec.method, result["final"]["accuracy"])
@@ -469,10 +474,10 @@ def _rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress:
                 )
         raise
     finally:
-        job.engine.close()
+        plan.engine.close()
         if twin is not None:
             twin.engine.close()
-    return Run(folder, spec, state, job.net, setup.partition, job)
+    return Run(folder, spec, state, job.net, setup.partition, plan)
 
 
 def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[str, Any]:
@@ -509,14 +514,14 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         **setup.skew,
         "discloses": [*setup.job.method.discloses, *setup.fitted_disclosure()],
         "data": setup.about,
-        **({} if setup.job.method.schedule.exchanges else {"own_models": list_by_client(setup.job, state)}),
+        **({} if setup.job.method.schedule.exchanges else {"own_models": list_by_client(setup.run, state)}),
         "model_sha256": fingerprint(state),
         "seed": spec.seed,
         "effective": {
             "model": auto_model(spec.model, setup.job.roster.dataset),
-            "engine": setup.job.engine.name,
-            "runs_on": setup.job.engine.choice(setup.job),
-            "cohort": setup.job.cohort,
+            "engine": setup.run.engine.name,
+            "runs_on": setup.run.engine.choice(setup.run),
+            "cohort": setup.run.cohort,
         },
     }
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unskew.core.engine import Job
+from unskew.core.engine import Job, RunPlan
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed
@@ -114,14 +114,14 @@ def make_trained_model(net: Net, params: Tree, job: Job) -> TrainedModel:
     return TrainedModel(module, *scale, by_batch=judging.by_batch).requires_grad_(True)
 
 
-def intake_of(job: Job) -> Intake:
-    """What the job's model takes: samples as they were dealt, before parts of the method changed them."""
-    return Intake.of((job.dealt or job.roster).dataset)
+def intake_of(run: RunPlan) -> Intake:
+    """What the run's model takes: samples as they were dealt, before parts of the method changed them."""
+    return Intake.of(run.as_dealt.dataset)
 
 
-def write_card(folder: Path, spec: Spec, job: Job, model: str, own: bool) -> None:
+def write_card(folder: Path, spec: Spec, run: RunPlan, model: str, own: bool) -> None:
     """Say in a run's folder what its model is and takes."""
-    dataset = job.roster.dataset
+    job, dataset = run.job, run.job.roster.dataset
     scale = dataset.scale_like(torch.empty(0, dtype=torch.float64))
     told = {
         "format": FORMAT,
@@ -132,7 +132,7 @@ def write_card(folder: Path, spec: Spec, job: Job, model: str, own: bool) -> Non
         "by_batch": job.judging_net.by_batch,
         "mean": scale[0].tolist(),
         "std": scale[1].tolist(),
-        "takes": intake_of(job).as_dict(),
+        "takes": intake_of(run).as_dict(),
     }
     write_file(folder / CARD, sealed_json(told, indent=1))
 

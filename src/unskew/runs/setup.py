@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from unskew.core.decay import decay
-from unskew.core.engine import Engine, Job
+from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.faults import Faults
 from unskew.core.holdings import Holdings
 from unskew.core.method import Method
@@ -37,11 +37,16 @@ from unskew.runs.spec import Spec
 class Setup:
     """A spec made real."""
 
-    job: Job
+    run: RunPlan
     state: State
     partition: Any
     skew: dict[str, Any]  # of the partition, and where parts prepare data, of what they made of it
     about: dict[str, Any]
+
+    @property
+    def job(self) -> Job:
+        """What travels to wherever clients train."""
+        return self.run.job
 
     def save_partition(self, path: Path) -> None:
         if self.partition is not None:
@@ -159,19 +164,13 @@ def prepare(
     if engine is None:
         engine = choose(spec, device, _work(spec, net, roster, cohort, local))
         engine.hold(holdings)
-    job = Job(
-        method=method,
-        roster=roster,
-        net=net,
-        local=local,
+    run = RunPlan(
+        job=Job(method, roster, net, local, spec.seed, spec.batch_norm, dtype),
         engine=engine,
         rounds=spec.rounds,
         cohort=cohort,
-        seed=spec.seed,
         decay=falls,
         faults=Faults(spec.drop, spec.late, spec.nan),
-        batch_norm=spec.batch_norm,
-        dtype=dtype,
         device=str(device),
         dealt=dealt,
     )
@@ -198,7 +197,7 @@ def prepare(
         **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
     }
-    return Setup(job, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
+    return Setup(run, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
 
 
 def _prepared(

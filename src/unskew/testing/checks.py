@@ -229,7 +229,7 @@ def check_untouched(subject: Subject) -> None:
     for _ in range(2):
         handed, old = state.params, params_hash(state.params)
         with single_threaded():
-            state, _ = play_round(setup.job, state)
+            state, _ = play_round(setup.run, state)
         _must(params_hash(handed) == old, f"{_name(subject)} writes into the model it was handed")
     same = all(np.array_equal(a, b) for a, b in zip(arrays, before, strict=True))
     _must(same, f"{_name(subject)} writes into the federation it was handed")

@@ -125,9 +125,9 @@ def play(
     with single_threaded(), tempfile.TemporaryDirectory() as folder:
         setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
         lines, state = [], setup.state
-        for _ in range(setup.job.rounds):
-            state, ledger = play_round(setup.job, state)
-            both = judge_round(setup.job, state, ledger, evaluate_clients)
+        for _ in range(setup.run.rounds):
+            state, ledger = play_round(setup.run, state)
+            both = judge_round(setup.run, state, ledger, evaluate_clients)
             lines.append({"round": state.round} | both)
             if stopped:
                 save_state(state, Path(folder))
@@ -135,7 +135,7 @@ def play(
                 assert read is not None
                 # a copy of the method as it was: what a part kept to itself is gone, as after a kill
                 setup, state = ready(copy.deepcopy(method), federation, engine=engine, **settings), read
-        setup.job.engine.close()
+        setup.run.engine.close()
     return Played(lines, fingerprint(state), params_hash(setup.state.params), state)
 
 
@@ -185,9 +185,9 @@ def backwards(part: P, verb: str) -> P:
 
 def one_step(setup: Setup, padding: int) -> Tree:
     """Loss, gradient and batch statistics of one step on three samples and this much padding."""
-    job = setup.job
-    memory, net, parts = begin_parts(job, setup.state.server, Ledger(0)), job.net, job.method.objective
-    held = job.engine.holdings.held(0, BEFORE, job.roster, (), job.seed)  # type: ignore[attr-defined]
+    run, job = setup.run, setup.job
+    memory, net, parts = begin_parts(run, setup.state.server, Ledger(0)), job.net, job.method.objective
+    held = run.engine.holdings.held(0, BEFORE, job.roster, (), job.seed)  # type: ignore[attr-defined]
     view = ClientView(held, net, dict(net.initial), job)
     x, y = view.samples(torch.arange(3)), view.labels[:3]
     weight = torch.cat([torch.ones(3, dtype=x.dtype), torch.zeros(padding, dtype=x.dtype)])

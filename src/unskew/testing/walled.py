@@ -24,9 +24,11 @@ from typing import Any
 import numpy as np
 import torch
 
+import unskew.runs.correlation
+import unskew.runs.measure  # noqa: F401
 from unskew.arrays import Array
 from unskew.core.dispatch import gather_results
-from unskew.core.engine import Job, RoundInputs, Sums
+from unskew.core.engine import Job, RoundInputs, RunPlan, Sums
 from unskew.core.held import BEFORE, OWN, Moment
 from unskew.core.holdings import Holdings
 from unskew.core.method import Method
@@ -92,7 +94,7 @@ class Walled:
             self._ask([client], "hold", client, federation.clients, bare, pickle.dumps(own))
         del holdings.federation, holdings.dealt
 
-    def choice(self, job: Job) -> str:
+    def choice(self, run: RunPlan) -> str:
         """What runs, in words."""
         return "a process for each client, which alone holds its samples"
 
@@ -168,11 +170,10 @@ class Walled:
         )
         if self.job is not job:
             self.job = job
-            method = None if job.method == self.method else job.method
-            bare = replace(job, method=method, engine=None, dealt=None, roster=None)  # type: ignore[arg-type]
-            for client, wall in enumerate(self._walls):
-                roster = job.roster.only(client) if client < job.roster.clients else None
-                wall.ask("brief", bare, roster)
+            known = job.method == self.method
+            sent = replace(job, method=Method()) if known else job
+            for client, wall in enumerate(self._walls[: job.roster.clients]):
+                wall.ask("brief", replace(sent, roster=job.roster.only(client)), known)
 
     def _ask(self, clients: Sequence[int], verb: str, *given: Any) -> list[Any]:
         return self._all([(client, verb, *given) for client in clients])
@@ -204,7 +205,7 @@ def _told_to(moment: Moment, client: int) -> Moment:
     return replace(moment, clients=moment.clients[row], told=told)
 
 
-def _one(leg: Leg, row: int, round_inputs: RoundInputs) -> tuple[Leg, Any, ClientStore, Moment]:
+def _one(leg: Leg, row: int, round_inputs: RoundInputs) -> tuple[Leg, Any, ClientStore, Moment, float]:
     """A leg and its inputs as one client is told of it."""
     at, client = np.array([row]), int(leg.clients[row])
     start = {k: v[row : row + 1].clone() for k, v in leg.start.items()} if leg.stacked else leg.start
@@ -212,7 +213,8 @@ def _one(leg: Leg, row: int, round_inputs: RoundInputs) -> tuple[Leg, Any, Clien
     alone = replace(leg, clients=leg.clients[at], start=start, settings=leg.settings.rows(at), carry=carry)
     store = round_inputs.store
     own = {p: {client: store.get(p, client, {})} for p in store.rows if store.has(p, client)}
-    return alone, round_inputs.shared, ClientStore(own), _told_to(round_inputs.moment, client)  # type: ignore[arg-type]
+    mine = ClientStore(own)  # type: ignore[arg-type]
+    return alone, round_inputs.shared, mine, _told_to(round_inputs.moment, client), round_inputs.decay
 
 
 class Wall:
@@ -284,11 +286,12 @@ class Client:
         self.client, self.clients, self.bare, self.own = client, clients, bare, len(own.y)
         self._keep(own)
 
-    def brief(self, job: Job, roster: Roster) -> None:
-        self.job = replace(job, method=job.method or self.method, roster=roster, engine=self.loop)
+    def brief(self, job: Job, known: bool) -> None:
+        """What there is to know of the run; ``known``: its method is the one that this client was born with."""
+        self.job = replace(job, method=self.method) if known else job
 
-    def visit(self, leg: Leg, shared: Any, store: ClientStore, moment: Moment) -> Update:
-        round_inputs = RoundInputs(self._job.roster, shared, store, moment)
+    def visit(self, leg: Leg, shared: Any, store: ClientStore, moment: Moment, decay: float) -> Update:
+        round_inputs = RoundInputs(self._job.roster, shared, store, moment, decay)
         return self.loop.visit(self._job, leg, np.zeros(1, np.int64), round_inputs)
 
     def query(self, query: Query, model: Tree, moment: Moment) -> Tree:

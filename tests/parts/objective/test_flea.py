@@ -157,8 +157,8 @@ def test_the_features_are_those_of_the_new_model_and_of_last_rounds_clients_alon
     played = play(method, rounds=2, cohort=3)
     held = played.state.server["flea"]
     setup = ready(method)
-    data, net = setup.job.engine.holdings.federation, setup.job.net
-    pool = setup.job.engine.device_data(setup.job).pool
+    data, net = setup.run.engine.holdings.federation, setup.job.net
+    pool = setup.run.engine.device_data(setup.job).pool
     sizes = dict(zip(*np.unique(held["owner"].numpy(), return_counts=True), strict=True))
     assert len(sizes) == 3
     for client, count in sizes.items():
@@ -238,7 +238,7 @@ def test_padding_reaches_no_term_of_the_loss():
 
 def _one_step(setup, part, memory, padding):
     job, net = setup.job, setup.job.net
-    x, y = job.engine.device_data(job).pool.take(torch.arange(3))
+    x, y = setup.run.engine.device_data(job).pool.take(torch.arange(3))
     weight = torch.cat([torch.ones(3), torch.zeros(padding)]).to(x.dtype)
     x = torch.cat([x, torch.full((padding, *x.shape[1:]), 50.0, dtype=x.dtype)])
     y = torch.cat([y, torch.zeros(padding, dtype=y.dtype)])
@@ -333,8 +333,9 @@ def test_the_correlation_falls_with_its_weight():
     def c(decor: float) -> float:
         method = Method.of(FLea("dense1", share=0.5, decor=decor))
         played = play(method, rounds=8, cohort=8, epochs=4, model="mlp(hidden=[8, 8])")
-        job = ready(method, model="mlp(hidden=[8, 8])").job
-        x, _ = job.engine.device_data(job).pool.take(torch.arange(30))
+        setup = ready(method, model="mlp(hidden=[8, 8])")
+        job = setup.job
+        x, _ = setup.run.engine.device_data(job).pool.take(torch.arange(30))
         return float(distance_correlation(x, job.net.judge(played.state.params, x, upto="dense1")))
 
     assert c(6) < c(0) - 0.05

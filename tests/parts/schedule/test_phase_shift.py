@@ -82,7 +82,7 @@ def test_a_run_remembers_the_samples_that_landed():
     state, waiting, behind = setup.state, np.zeros(0, np.int64), 0.0
     for t in range(5):
         before = queued(state)
-        state, _ = play_round(setup.job, state)
+        state, _ = play_round(setup.run, state)
         late = state.server["late"].get("clients", torch.zeros(0)).numpy().astype(np.int64)
         # who was active and does not go on has uploaded; in the first round, everybody was
         active = np.union1d(before, queued(state)) if t else np.arange(8)

@@ -18,11 +18,11 @@ from torch import Tensor
 from unskew.arrays import Array
 from unskew.core.client import ClientJob, ClientResult, LocalTraining
 from unskew.core.dispatch import gather_results, make_client_job, weigh_results
-from unskew.core.engine import Job, RoundInputs
+from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
-from unskew.core.roster import Roster, without_pool
+from unskew.core.roster import Roster
 from unskew.core.store import OWN_MODEL, ClientStore
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
@@ -54,8 +54,9 @@ class FastCPU(Here):
         if self.count == 1:
             keep_memory()
 
-    def choice(self, job: Job) -> str:
+    def choice(self, run: RunPlan) -> str:
         """What runs, in words."""
+        job = run.job
         if self.stack(job) == 1:
             how = "one client at a time" + (
                 ", channels last" if job.net.runs_channels_last(job.roster.dataset.shape) else ""
@@ -82,7 +83,9 @@ class FastCPU(Here):
         models.write(0, leg.anchor or template, False)
         models.write(1, leg.start, leg.stacked)
         order = replace(leg, start={}, anchor={} if leg.anchor is not None else None, carry=None)
-        self._tell("leg", (order, as_arrays(dict(round_inputs.shared)), round_inputs.moment))
+        self._tell(
+            "leg", (order, as_arrays(dict(round_inputs.shared)), round_inputs.moment, round_inputs.decay)
+        )
         work = [
             self._piece(job, leg, group, store) for group in self._groups(job, round_inputs.roster, leg, rows)
         ]
@@ -106,7 +109,9 @@ class FastCPU(Here):
         models.write(1, leg.start, False)
         store = round_inputs.store
         order = replace(leg, start={}, anchor=None, carry=None)
-        self._tell("leg", (order, as_arrays(dict(round_inputs.shared)), round_inputs.moment))
+        self._tell(
+            "leg", (order, as_arrays(dict(round_inputs.shared)), round_inputs.moment, round_inputs.decay)
+        )
         raw = raw_weights(job, weigh_results(leg, rows, round_inputs.roster))
         groups = blocks(rows)
         wide = {k: torch.empty(v.shape, dtype=torch.float64, device="meta") for k, v in leg.start.items()}
@@ -161,17 +166,16 @@ class FastCPU(Here):
 
     def _brief(self, job: Job) -> None:
         """Tell the workers what they do not know yet: the job, the samples, who holds which."""
-        bare = replace(job, roster=None, dealt=None, engine=None)  # type: ignore[arg-type]
         if self.told.get("job") is not job:
             self.told["job"] = job
-            if self.count > 1 and (problem := untold(bare)):
+            if self.count > 1 and (problem := untold(job)):
                 warn(
                     f"one process trains instead of {self.count}, since the job cannot be sent to others ({problem}): "
                     "define models and parts in a module, not in a function",
                     stacklevel=2,
                 )
                 self.count = 1
-            self._tell("job", bare)
+            self._tell("job", job)
         samples, federation = self.dataset, self.holdings.federation
         layout, stacked = job.net.runs_channels_last(samples.shape), self.stack(job) > 1
         use = (job.dtype, layout, stacked)
@@ -181,10 +185,9 @@ class FastCPU(Here):
             tensors = {k: is_mapped(v) or _shareable(v, layout) for k, v in arrays.items()}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
             self._tell("samples", SharedSamples(tensors, rest, layout, stacked, self.record))
-        if self.told.get("federation") is not federation or self.told.get("roster") is not job.roster:
-            self.told |= {"federation": federation, "roster": job.roster}
+        if self.told.get("federation") is not federation:
+            self.told["federation"] = federation
             lists = {"indices": federation.indices, "offsets": federation.offsets}
-            lists |= {k: getattr(job.roster, k) for k in ("sizes", "budget", "weigh", "pooled")}
             self._tell("lists", {k: _shareable(v) for k, v in lists.items()})
 
     def _board(self, name: str, model: Tree, rows: int) -> Board:
@@ -296,9 +299,8 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     models: Board = setup["models"]
     if isinstance(work, Judgement):
         return device_data.judge(job.judging_net, models.row(0), work.places, work.test)
-    holdings, roster = _once(setup, "lists", lambda lists: _clients(device_data.dataset, lists))
-    job = replace(job, roster=roster)
-    leg, shared, moment = setup["leg"]
+    holdings = _once(setup, "lists", lambda lists: _clients(device_data.dataset, lists))
+    leg, shared, moment, decay = setup["leg"]
     rows = models.tree()
     start = {k: v[1:] for k, v in rows.items()} if leg.stacked else models.row(1)
     leg = replace(leg, start=start, anchor=None if leg.anchor is None else models.row(0))
@@ -314,7 +316,7 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     given = as_tensors(shared)
     if device_data.record:  # a recorded step depends on sizes, so what changes size is padded
         given = pad_varying(job.method.objective, given)
-    round_inputs = RoundInputs(roster, given, store, moment)
+    round_inputs = RoundInputs(job.roster, given, store, moment, decay)
     client_jobs = [make_client_job(job, leg, int(r), round_inputs, holdings) for r in work.rows]
     if work.carry is not None:
         _go_on(client_jobs, work.carry)
@@ -332,11 +334,9 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     return back
 
 
-def _clients(dataset: Dataset, lists: dict[str, Tensor]) -> tuple[Holdings, Roster]:
-    """The clients, of lists that all workers share."""
-    held: dict[str, Any] = {k: v.numpy() for k, v in lists.items()}
-    federation = Federation(dataset, held.pop("indices"), held.pop("offsets"))
-    return Holdings(federation), Roster(without_pool(dataset), **held)
+def _clients(dataset: Dataset, lists: dict[str, Tensor]) -> Holdings:
+    """The clients' samples, of lists that all workers share."""
+    return Holdings(Federation(dataset, lists["indices"].numpy(), lists["offsets"].numpy()))
 
 
 def _added(

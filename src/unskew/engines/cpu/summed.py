@@ -61,7 +61,7 @@ class Summed(Update):
 
 def only_sum(job: Job, leg: Leg) -> bool:
     """Whether a leg's models are asked for as a sum alone, and are large enough for that to matter."""
-    rows_needed = job.faults.late or job.faults.nan or job.batch_norm != "average"
+    rows_needed = job.batch_norm != "average"
     rows_needed = rows_needed or any(o.needs.single_models for o in job.method.objective)
     unknown = not job.roster.counted and any(part.reweighs for part in job.method.prepare)
     rows_needed = rows_needed or unknown  # then weights come with updates, and not before

@@ -21,7 +21,7 @@ from torch import Tensor
 from unskew.arrays import Array
 from unskew.core.client import ClientJob, ClientResult, LocalTraining
 from unskew.core.dispatch import gather_results, make_client_job
-from unskew.core.engine import Job, RoundInputs
+from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
@@ -86,16 +86,17 @@ class FastGPU(Here):
         if self.device.type == "cuda":
             _arithmetic(precision)
 
-    def choice(self, job: Job) -> str:
+    def choice(self, run: RunPlan) -> str:
         """What runs, in words."""
+        job, together = run.job, _together(run.job, run.cohort)
         how = "captured graphs" if self.capture else "no graphs"
-        where = "stacked" if self._stacks(job) else "side by side"
-        said = f"{self.device}, up to {self._most(job)} clients {where}, {how}, {self.precision}"
+        where = "stacked" if self._stacks(job, together) else "side by side"
+        said = f"{self.device}, up to {self._most(job, together)} clients {where}, {how}, {self.precision}"
         last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
         return said + last + compiled
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
-        device_data = self.device_data(job)
+        device_data, together = self.device_data(job), _together(job, round_inputs.cohort)
         padded = pad_varying(job.method.objective, round_inputs.shared)
         round_inputs = replace(round_inputs, shared=padded)
         task = LocalTraining(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
@@ -109,7 +110,7 @@ class FastGPU(Here):
         by_size = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
         returns: dict[int, ClientResult] = {}
         while by_size:
-            size = min(len(by_size), self._most(job))
+            size = min(len(by_size), self._most(job, together))
             chosen, by_size = by_size[:size], by_size[size:]
             done: list[ClientResult] | None = None
             try:
@@ -121,7 +122,7 @@ class FastGPU(Here):
                     raise
             if done is None:  # only here, for an error keeps the memory of all it passed through
                 by_size = chosen + by_size
-                self._halve(self._room(job, size))
+                self._halve(self._room(job, together, size))
                 continue
             returns |= dict(zip(chosen, done, strict=True))
         return gather_results(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
@@ -161,7 +162,8 @@ class FastGPU(Here):
         round_inputs: RoundInputs,
         last: bool,
     ) -> list[ClientResult]:
-        size = self._room(job, len(client_jobs))
+        together = _together(job, round_inputs.cohort)
+        size = self._room(job, together, len(client_jobs))
         tuned = leg.settings.batch is not None
         if tuned:  # no bound is known beforehand
             steps, batch = (_power_of_two(n) for n in _largest(client_jobs))
@@ -172,7 +174,8 @@ class FastGPU(Here):
         exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
         room = Room(size, steps, batch, job.net.norms and exact)
         block = padded_to(room, split_into_blocks(task, client_jobs, job.dtype, self.device))
-        stage = self._stage(job, task, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
+        way = Prefixes if self._stacks(job, together) else Lanes
+        stage = self._stage(way, task, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
         if last:  # while the GPU is at work
             self._ahead.guess(job, leg, round_inputs)
@@ -180,7 +183,7 @@ class FastGPU(Here):
 
     def _stage(
         self,
-        job: Job,
+        way: type[Prefixes] | type[Lanes],
         task: LocalTraining,
         device_data: DeviceData,
         room: Room,
@@ -188,7 +191,6 @@ class FastGPU(Here):
         keep: int,
     ) -> Stage:
         """A stage that this block fits, from before or new; a room of its own for each size of batch."""
-        way = Prefixes if self._stacks(job) else Lanes
         for at, stage in enumerate(self._stages):
             if type(stage.way) is way and stage.fits(task, room, block):
                 self._stages.append(self._stages.pop(at))
@@ -203,26 +205,26 @@ class FastGPU(Here):
         """Streams and graphs belong to the current device, whichever device their tensors are on."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext()
 
-    def _room(self, job: Job, clients: int) -> int:
+    def _room(self, job: Job, together: int, clients: int) -> int:
         """How many clients a stage for these has room for: a whole cohort, where that fits."""
-        return min(self._most(job), max(clients, _a_round(job)))
+        return min(self._most(job, together), max(clients, together))
 
-    def _most(self, job: Job) -> int:
+    def _most(self, job: Job, together: int) -> int:
         """The largest block: as asked for, or what the GPU's memory should hold, up to where more gain nothing."""
         if self.largest or self.block:
             return self.largest or self.block or 1
-        stacks = self._stacks(job)
+        stacks = self._stacks(job, together)
         about = (job.net, job.roster.dataset.shape, job.local.batch, job.dtype, stacks)
         if self._sized[0] != about:
-            self._sized = about, self._should_hold(job)
+            self._sized = about, self._should_hold(job, stacks)
         return min(STACKED if stacks else SIDE_BY_SIDE, self._sized[1])
 
-    def _should_hold(self, job: Job) -> int:
+    def _should_hold(self, job: Job, stacks: bool) -> int:
         """How many clients fit by a rough count of bytes; a count that was too high is halved when it shows."""
         memory = _memory(self.device)
         if memory is None:
             return STACKED
-        shape, stacks = job.roster.dataset.shape, self._stacks(job)
+        shape = job.roster.dataset.shape
         values = job.net.layer_values(shape) + (job.net.patch_values(shape) if stacks else 0)
         steps = PASSES * values * job.local.batch * job.dtype.itemsize
         models = MODELS_EACH * nbytes(job.net.initial)
@@ -233,10 +235,10 @@ class FastGPU(Here):
             found = (free - STREAMS * steps) / models
         return max(1, int(found))
 
-    def _stacks(self, job: Job) -> bool:
+    def _stacks(self, job: Job, together: int) -> bool:
         """Whether clients are stacked: dense ones, and many with small patches, where vmap can run the model."""
         shape = job.roster.dataset.shape
-        together = min(_a_round(job), self.block or STACKED)
+        together = min(together, self.block or STACKED)
         about = (job.net, shape, job.local.batch, job.dtype, together)
         if self._decided[0] != about:
             held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
@@ -282,9 +284,9 @@ def _memory(device: torch.device) -> int | None:
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
-def _a_round(job: Job) -> int:
+def _together(job: Job, cohort: int) -> int:
     """How many clients take part in a round, at most."""
-    return job.method.select.largest_cohort(job.cohort, job.roster.clients)
+    return job.method.select.largest_cohort(cohort, job.roster.clients)
 
 
 def _largest(client_jobs: list[ClientJob]) -> tuple[int, int]:

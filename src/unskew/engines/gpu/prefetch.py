@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from unskew.core.dispatch import PlanInputs, stretch_budget
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.plan import Plan
-from unskew.core.roster import Roster
 from unskew.core.state import NOBODY
 from unskew.core.types import Ids, Leg
 from unskew.seeds import generator
@@ -49,7 +48,7 @@ class Ahead:
             clients, done, share = leg.clients, spent, leg.epochs
         else:
             t += 1
-            clients, done, share = _next_cohort(job, roster, t), 0.0, self._opening[1]
+            clients, done, share = _next_cohort(job, round_inputs), 0.0, self._opening[1]
         if not len(clients):
             return []
         local = stretch_budget(job, t)
@@ -60,9 +59,10 @@ class Ahead:
         ]
 
 
-def _next_cohort(job: Job, roster: Roster, t: int) -> Ids:
+def _next_cohort(job: Job, now: RoundInputs) -> Ids:
     """Who will most likely take part in a round that has not begun; nobody where the part cannot know."""
-    if t >= job.rounds:
+    if now.last:
         return NOBODY
-    found = job.method.select.foresee(job.cohort, roster, generator(job.seed, "select", t, 0))
+    rng = generator(job.seed, "select", now.t + 1, 0)
+    found = job.method.select.foresee(now.cohort, now.roster, rng)
     return NOBODY if found is None else found
