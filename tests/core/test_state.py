@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from unskew.core.state import ClientStore, State, load_state, save_state
 from unskew.errors import InputError
 from unskew.runs.rounds import params_hash
+from unskew.version import __version__
 
 
 def state(round: int = 1, value: float = 1.0) -> State:
@@ -134,13 +135,15 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path) -> None:
     path = save_state(state(3), tmp_path)
     with safe_open(path, framework="pt") as file:
         about = json.loads(file.metadata()["unskew"])
-    save_file({"params/w": torch.zeros(1)}, path, {"unskew": json.dumps(about | {"format": 0})})
-    with pytest.raises(InputError) as problem:
-        load_state(tmp_path)
-    assert str(problem.value) == (
-        "000003.safetensors has checkpoint format 0, this version reads 1; resume it with the version of unskew "
-        "that wrote it"
-    )
+    for writer, said in (({"unskew": "9.0"}, "unskew 9.0"), ({"unskew": None}, "another version of unskew")):
+        told = {k: v for k, v in (about | {"format": 9} | writer).items() if v is not None}
+        save_file({"params/w": torch.zeros(1)}, path, {"unskew": json.dumps(told)})
+        with pytest.raises(InputError) as problem:
+            load_state(tmp_path)
+        assert str(problem.value) == (
+            f"000003.safetensors was written by {said}, in checkpoint format 9, and unskew {__version__} reads "
+            "formats up to 2; resume it with the version that wrote it"
+        )
 
 
 def test_what_a_kill_left_half_written_is_not_read(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
-from unskew.core.types import Ids, Leg, Tree, Update, expand, stack
+from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, stack
 
 STATISTICS = "batch_norm"
 """Under this name a client keeps its own batch statistics, where the policy is ``local``."""
@@ -81,9 +81,9 @@ def make_client_job(
     rate *= round_inputs.decay
     device = next(iter(start.values())).device
 
-    def there(tree: Tree) -> Tree:
+    def there(memory: Memory) -> Memory:
         """A client's memory where it trains; it is kept on the host."""
-        return {k: v.to(device) for k, v in tree.items()}
+        return map_tensors(lambda v: v.to(device), memory)
 
     remembered = job.method.init_client(job.net, job.roster.relative[client])
     before = leg.carry.take(np.array([row])) if leg.carry is not None else None

@@ -13,9 +13,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unskew.core.types import Ids, Tree, Update
+from unskew.core.types import Ids, Memory, Update
 from unskew.errors import InputError
 from unskew.seeds import generator
+
+LATE = "late"
+"""Under this name the server keeps updates that come a round late."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,8 @@ class Faults:
         return replace(update, params=params)
 
     def arrived(
-        self, update: Update, waiting: Tree, seed: int, t: int, leg: int
-    ) -> tuple[Update, Tree, list[int]]:
+        self, update: Update, waiting: Memory, seed: int, t: int, leg: int
+    ) -> tuple[Update, Memory, list[int]]:
         """What lands now: those in time, and those that were late last round. Also who is late now, and who was."""
         late = self.hits("late", update.clients, seed, t, leg)
         held = update.take(late).packed() if late.any() else {}

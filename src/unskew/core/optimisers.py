@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from unskew.core.slots import Local
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree, map_tensors
 from unskew.errors import InputError
 
 
 class Optimizer(Protocol):
-    def init(self, params: Tree) -> Tree: ...
-    def step(self, params: Tree, grads: Tree, state: Tree, lr: float | Tensor, count: int | Tensor) -> None:
+    def init(self, params: Tree) -> Memory: ...
+    def step(self, params: Tree, grads: Tree, state: Memory, lr: float | Tensor, count: int | Tensor) -> None:
         """Move ``params`` in place. Stacked clients may each have a rate: then ``lr`` is a tensor, one a row."""
         ...
 
@@ -31,16 +31,16 @@ class SGD:
     def __init__(self, local: Local):
         self.momentum, self.nesterov, self.decay = local.momentum, local.nesterov, local.weight_decay
 
-    def init(self, params: Tree) -> Tree:
-        return {k: torch.zeros_like(v) for k, v in params.items()} if self.momentum else {}
+    def init(self, params: Tree) -> Memory:
+        return {"momentum": map_tensors(torch.zeros_like, params)} if self.momentum else {}
 
-    def step(self, params: Tree, grads: Tree, state: Tree, lr: float | Tensor, count: int | Tensor) -> None:
+    def step(self, params: Tree, grads: Tree, state: Memory, lr: float | Tensor, count: int | Tensor) -> None:
         weights = list(params.values())
         d = [grads[k] for k in params]
         if self.decay:
             d = list(torch._foreach_add(d, weights, alpha=self.decay))
         if self.momentum:
-            buffers = [state[k] for k in params]
+            buffers = [state["momentum"][k] for k in params]
             torch._foreach_mul_(buffers, self.momentum)
             torch._foreach_add_(buffers, d)
             d = list(torch._foreach_add(d, buffers, alpha=self.momentum)) if self.nesterov else buffers
@@ -55,16 +55,16 @@ class Adam:
     def __init__(self, local: Local):
         self.decay = local.weight_decay
 
-    def init(self, params: Tree) -> Tree:
-        return {f"{m}:{k}": torch.zeros_like(v) for m in ("first", "second") for k, v in params.items()}
+    def init(self, params: Tree) -> Memory:
+        return {moment: map_tensors(torch.zeros_like, params) for moment in ("first", "second")}
 
-    def step(self, params: Tree, grads: Tree, state: Tree, lr: float | Tensor, count: int | Tensor) -> None:
+    def step(self, params: Tree, grads: Tree, state: Memory, lr: float | Tensor, count: int | Tensor) -> None:
         weights = list(params.values())
         g = [grads[k] for k in params]
         if self.decay:
             g = list(torch._foreach_add(g, weights, alpha=self.decay))
-        first: list[Tensor] = [state[f"first:{k}"] for k in params]
-        second: list[Tensor] = [state[f"second:{k}"] for k in params]
+        first: list[Tensor] = [state["first"][k] for k in params]
+        second: list[Tensor] = [state["second"][k] for k in params]
         torch._foreach_lerp_(first, g, 1 - self.beta1)
         torch._foreach_mul_(second, self.beta2)
         torch._foreach_addcmul_(second, g, g, value=1 - self.beta2)

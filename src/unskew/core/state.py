@@ -15,15 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.core.memory import flatten, nest
+from unskew.core.old_checkpoints import upgrade_memory
 from unskew.core.store import ClientStore, raw
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory, Tree, map_tensors
 from unskew.errors import InputError
 from unskew.files import write_file
+from unskew.version import __version__
 
 log = logging.getLogger("unskew.state")  # a name that users listen to: it stays where modules move
 
-FORMAT = 1
-"""Version of the checkpoint's layout; a folder of another version is refused, not guessed at."""
+FORMAT = 2
+"""Version of the checkpoint's layout. Format 1, with flat memories, is read as well; another is refused."""
 
 SEAL = "blake2b"
 """The last tensor of a checkpoint: a hash of every byte before it."""
@@ -37,17 +40,17 @@ class State:
 
     round: int
     params: Tree
-    server: dict[str, Tree]
+    server: dict[str, Memory]
     clients: ClientStore
     seed: int
 
     def to(self, device: str) -> State:
         """The server's numbers on a device; its counters, and what clients remember, stay on the host."""
 
-        def there(tree: Tree) -> Tree:
-            return {k: v.to(device) if v.is_floating_point() else v for k, v in tree.items()}
+        def there(tree: Memory) -> Memory:
+            return map_tensors(lambda v: v.to(device) if v.is_floating_point() else v, tree)
 
-        server = {part: there(tree) for part, tree in self.server.items()}
+        server = {part: there(memory) for part, memory in self.server.items()}
         return State(self.round, there(self.params), server, self.clients, self.seed)
 
     def entries(self) -> Iterator[Entry]:
@@ -55,14 +58,14 @@ class State:
         for name, value in self.params.items():
             yield Entry.of(f"params/{name}", value)
         for part, memory in self.server.items():
-            for name, value in memory.items():
-                yield Entry.of(f"server/{part}/{name}", value)
+            for path, value in flatten(memory).items():
+                yield Entry.of(f"server/{part}/{path}", value)
         told: set[str] = set()
-        for part, ids, name, dtype, shape, rows in self.clients.saved():
+        for part, ids, path, dtype, shape, rows in self.clients.saved():
             if part not in told:
                 told.add(part)
                 yield Entry.of(f"ids/{part}", torch.from_numpy(ids))
-            yield Entry(f"clients/{part}/{name}", dtype, (len(ids), *shape), map(raw, rows))
+            yield Entry(f"clients/{part}/{path}", dtype, (len(ids), *shape), map(raw, rows))
 
 
 @dataclass
@@ -101,7 +104,8 @@ DTYPES = {
 def save_state(state: State, folder: Path) -> Path:
     """Write a checkpoint atomically and keep the last two: a kill at any instant leaves a whole one."""
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"format": FORMAT, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
+    about = {"format": FORMAT, "unskew": __version__, "round": state.round, "seed": state.seed}
+    about |= {"parts": sorted(state.server)}
     path = folder / f"{state.round:06d}.safetensors"
     write_file(path, sealed(state.entries(), {"unskew": json.dumps(about)}))
     for _, old in checkpoints(folder)[:-2]:
@@ -176,7 +180,7 @@ def load_state(folder: Path, known: int | None = None, like: Tree | None = None)
                     continue
                 about = json.loads(file.metadata()["unskew"])
                 version = about["format"]
-                if version == FORMAT:
+                if version in (1, FORMAT):
                     if known is not None and about["round"] > known:
                         continue
                     state = _read(file, about)
@@ -186,9 +190,10 @@ def load_state(folder: Path, known: int | None = None, like: Tree | None = None)
         except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OSError):
             log.warning("%s cannot be read and is left out", path)
             continue  # damaged from outside: the one before it is whole
+        writer = f"unskew {about['unskew']}" if "unskew" in about else "another version of unskew"
         raise InputError(
-            f"{path.name} has checkpoint format {version}, this version reads {FORMAT}; "
-            f"resume it with the version of unskew that wrote it"
+            f"{path.name} was written by {writer}, in checkpoint format {version}, and unskew {__version__} reads "
+            f"formats up to {FORMAT}; resume it with the version that wrote it"
         )
     return None
 
@@ -200,15 +205,20 @@ def _has(params: Tree, like: Tree) -> bool:
 
 def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
     """The state in an open checkpoint; rows of clients are read some at a time, so that they may spill."""
-    state = State(about["round"], {}, {part: {} for part in about["parts"]}, ClientStore(), about["seed"])
+    state = State(about["round"], {}, {}, ClientStore(), about["seed"])
     remembered: dict[str, list[str]] = {}
+    server: dict[str, Tree] = {part: {} for part in about["parts"]}
+
+    def as_now(part: str, flat: Tree) -> Memory:
+        return upgrade_memory(part, flat) if about["format"] == 1 else nest(flat)
+
     for key in file.keys():  # noqa: SIM118  not a dict
         kind, _, rest = key.partition("/")
         part, _, name = rest.partition("/")
         if kind == "params":
             state.params[rest] = file.get_tensor(key).clone()
         elif kind == "server":
-            state.server.setdefault(part, {})[name] = file.get_tensor(key).clone()
+            server.setdefault(part, {})[name] = file.get_tensor(key).clone()
         elif kind == "clients":
             remembered.setdefault(part, []).append(name)
         elif kind not in ("ids", SEAL):
@@ -218,11 +228,12 @@ def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
         for start in range(0, len(ids), at_once):
             some = slice(start, start + at_once)
             rows = {n: file.get_slice(f"clients/{part}/{n}")[some] for n in names}
-            state.clients = state.clients.put(part, ids[some], rows)
+            state.clients = state.clients.put(part, ids[some], as_now(part, rows))
+    state.server = {part: as_now(part, flat) for part, flat in server.items()}
     return state
 
 
-def initial_state(params: Tree, memories: Mapping[str, Tree], seed: int) -> State:
+def initial_state(params: Tree, memories: Mapping[str, Memory], seed: int) -> State:
     return State(0, params, {name: dict(memory) for name, memory in memories.items()}, ClientStore(), seed)
 
 

@@ -14,7 +14,8 @@ from typing import IO
 
 import torch
 
-from unskew.core.types import Ids, Tree, nbytes
+from unskew.core.memory import flatten, nest
+from unskew.core.types import Ids, Memory, map_tensors, nbytes
 
 OWN_MODEL = "own_model"
 """Under this name a client keeps the model that it trains for itself (``unskew.parts.schedule.alone``)."""
@@ -30,12 +31,13 @@ class Spill:
         self.file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  it lives as long as the rows in it
         self.end = 0
 
-    def append(self, row: Tree) -> Spilled:
+    def append(self, row: Memory) -> Spilled:
         """Write a row; where it is."""
-        layout = tuple((k, v.dtype, tuple(v.shape)) for k, v in row.items())
+        flat = flatten(row)
+        layout = tuple((path, v.dtype, tuple(v.shape)) for path, v in flat.items())
         at = self.end
         self.file.seek(at)
-        for value in row.values():
+        for value in flat.values():
             self.end += self.file.write(raw(value))
         return Spilled(self, at, layout)
 
@@ -48,7 +50,7 @@ class Spilled:
     at: int
     layout: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]
 
-    def read(self) -> Tree:
+    def read(self) -> Memory:
         self.spill.file.seek(self.at)
         row = {}
         for name, dtype, shape in self.layout:
@@ -57,26 +59,26 @@ class Spilled:
                 content = bytearray(self.spill.file.read(nbytes({name: value})))
                 value = torch.frombuffer(content, dtype=dtype).reshape(shape)
             row[name] = value
-        return row
+        return nest(row)
 
 
 @dataclass
 class ClientStore:
     """Clients' memories by part. The order of ``rows`` is the order of last use, oldest first."""
 
-    rows: dict[str, dict[int, Tree | Spilled]] = field(default_factory=dict)
+    rows: dict[str, dict[int, Memory | Spilled]] = field(default_factory=dict)
     budget: int = BUDGET
     held: int = 0  # bytes in memory
     spill: Spill | None = None
 
-    def get(self, part: str, client: int, default: Tree) -> Tree:
+    def get(self, part: str, client: int, default: Memory) -> Memory:
         row = self.rows.get(part, {}).get(client, default)
         return row.read() if isinstance(row, Spilled) else row
 
     def has(self, part: str, client: int) -> bool:
         return client in self.rows.get(part, {})
 
-    def put(self, part: str, clients: Ids, memory: Tree) -> ClientStore:
+    def put(self, part: str, clients: Ids, memory: Memory) -> ClientStore:
         """The store with these clients' memories replaced; ``memory`` is stacked."""
         if not memory:
             return self
@@ -85,9 +87,9 @@ class ClientStore:
             old = rows.pop(client, None)
             held -= nbytes(old) if isinstance(old, dict) else 0
             # one layout, as a checkpoint or the disk would give it back: another rounds otherwise in a convolution
-            fresh = {
-                k: v[i].detach().cpu().clone(memory_format=torch.contiguous_format) for k, v in memory.items()
-            }
+            fresh = map_tensors(
+                lambda v, i=i: v[i].detach().cpu().clone(memory_format=torch.contiguous_format), memory
+            )
             rows[client] = fresh
             held += nbytes(fresh)
         after = ClientStore(self.rows | {part: rows}, self.budget, held, self.spill)
@@ -120,16 +122,16 @@ class ClientStore:
         return ClientStore(every, self.budget, self.held, fresh)
 
     def saved(self) -> Iterator[tuple[str, Ids, str, torch.dtype, tuple[int, ...], Iterator[torch.Tensor]]]:
-        """For a checkpoint: part, client ids, name, dtype and shape of a row, and the rows one by one."""
+        """For a checkpoint: part, client ids, path, dtype and shape of a row, and the rows one by one."""
         for part, rows in self.rows.items():
             ids = torch.tensor(sorted(rows), dtype=torch.int64).numpy()
             first = self.get(part, int(ids[0]), {}) if len(ids) else {}
-            for name, value in first.items():
-                yield part, ids, name, value.dtype, tuple(value.shape), self._column(part, ids, name)
+            for path, value in flatten(first).items():
+                yield part, ids, path, value.dtype, tuple(value.shape), self._column(part, ids, path)
 
-    def _column(self, part: str, ids: Ids, name: str) -> Iterator[torch.Tensor]:
+    def _column(self, part: str, ids: Ids, path: str) -> Iterator[torch.Tensor]:
         for client in ids.tolist():
-            yield self.get(part, client, {})[name]
+            yield flatten(self.get(part, client, {}))[path]
 
 
 def _size(row: Spilled) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -16,6 +16,10 @@ from unskew.arrays import Ids as Ids
 Tree = dict[str, Tensor]
 """Named tensors, flat. "Stacked" means with a leading client axis."""
 
+Memory = dict[str, Any]
+"""What a part remembers: tensors and trees, each under a name, ``{"count": n, "momentum": {"w": ...}}``. A tree may be
+one itself."""
+
 NONE = torch.zeros(0, dtype=torch.int64)
 
 BLOCK = 8
@@ -23,28 +27,46 @@ BLOCK = 8
 the number of workers, which hold whole blocks, does not change a bit of the result."""
 
 
-def clone(tree: Mapping[str, Tensor]) -> Tree:
-    return {k: v.detach().clone() for k, v in tree.items()}
+def map_tensors(
+    function: Callable[..., Tensor], tree: Mapping[str, Any], *others: Mapping[str, Any]
+) -> Memory:
+    """A tree of what the function makes of each tensor, or of those at the same place of several trees."""
+    found: Memory = {}
+    for name, value in tree.items():
+        there = [other[name] for other in others]
+        inner = isinstance(value, dict)
+        found[name] = map_tensors(function, value, *there) if inner else function(value, *there)
+    return found
 
 
-def stack(trees: Sequence[Mapping[str, Tensor]]) -> Tree:
+def leaves(tree: Mapping[str, Any]) -> list[Tensor]:
+    """Every tensor of a tree, and of the trees in it."""
+    return [v for value in tree.values() for v in (leaves(value) if isinstance(value, dict) else (value,))]
+
+
+def clone(tree: Mapping[str, Any]) -> Memory:
+    return map_tensors(lambda v: v.detach().clone(), tree)
+
+
+def stack(trees: Sequence[Mapping[str, Any]]) -> Memory:
     """Trees of the same names, stacked along a new client axis."""
-    return {k: torch.stack([t[k] for t in trees]) for k in trees[0]} if trees else {}
+    return map_tensors(lambda *values: torch.stack(values), *trees) if trees else {}
 
 
-def rows(tree: Mapping[str, Tensor], index: Tensor) -> Tree:
+def rows(tree: Mapping[str, Any], index: Tensor) -> Memory:
     """Some clients of a stacked tree. Rows that share one memory (see ``expand``) go on sharing it."""
-    return {
-        k: v[:1].expand(len(index), *v.shape[1:]) if v.stride(0) == 0 and len(v) else v[index]
-        for k, v in tree.items()
-    }
+
+    def some(v: Tensor) -> Tensor:
+        return v[:1].expand(len(index), *v.shape[1:]) if v.stride(0) == 0 and len(v) else v[index]
+
+    return map_tensors(some, tree)
 
 
-def join(trees: Sequence[Tree]) -> Tree:
+def join(trees: Sequence[Memory]) -> Memory:
     """Stacked trees, one after the other along the client axis."""
     if len(trees) == 1:
         return trees[0]
-    return {k: torch.cat([t[k] for t in trees]) for k in trees[0]} if trees else {}
+    return map_tensors(lambda *values: torch.cat(values), *trees) if trees else {}
 
 
 def expand(tree: Mapping[str, Tensor], clients: int) -> Tree:
@@ -52,8 +74,8 @@ def expand(tree: Mapping[str, Tensor], clients: int) -> Tree:
     return {k: v.expand(clients, *v.shape) for k, v in tree.items()}
 
 
-def nbytes(tree: Mapping[str, Tensor]) -> int:
-    return sum(v.numel() * v.element_size() for v in tree.values())
+def nbytes(tree: Mapping[str, Any]) -> int:
+    return sum(v.numel() * v.element_size() for v in leaves(tree))
 
 
 def weighted_sum(
@@ -149,7 +171,7 @@ class Update:
     samples: Tensor  # [k] int64: sample-steps spent
     loss: Tensor  # [k] float64: mean training loss
     uploads: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked report
-    memory: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked client memory, if it lands
+    memory: dict[str, Memory] = field(default_factory=dict)  # part name -> stacked client memory, if it lands
     probes: dict[str, Tensor] = field(
         default_factory=dict
     )  # what parts asked to have measured, one value a row
@@ -202,28 +224,17 @@ class Update:
         ids = [np.concatenate([getattr(u, n) for u in parts]) for n in ("rows", "clients")]
         return Update(ids[0], ids[1], **trees, **vectors, **nested)
 
-    def packed(self) -> Tree:
-        """This update as one tree, to wait in State: a late answer, or a model in flight."""
-        tree: Tree = {"rows": torch.from_numpy(self.rows), "clients": torch.from_numpy(self.clients)}
-        tree |= {n: getattr(self, n) for n in VECTORS}
-        tree |= {f"{n}|{k}": v.contiguous() for n in TREES for k, v in getattr(self, n).items()}
-        for n in NESTED:
-            for part, held in getattr(self, n).items():
-                tree |= {f"{n}|{part}|{k}": v for k, v in held.items()}
-        return tree
+    def packed(self) -> Memory:
+        """This update as one memory, to wait in State: a late answer, or a model in flight."""
+        held: Memory = {"rows": torch.from_numpy(self.rows), "clients": torch.from_numpy(self.clients)}
+        held |= {n: getattr(self, n) for n in VECTORS + NESTED}
+        return held | {n: map_tensors(Tensor.contiguous, getattr(self, n)) for n in TREES}
 
     @staticmethod
-    def unpacked(tree: Tree, parts: Iterable[str]) -> Update:
-        """The inverse of ``packed``; ``parts`` names those who may have reported."""
-        trees: dict[str, Any] = {n: {} for n in TREES}
-        nested: dict[str, Any] = {n: {p: {} for p in parts} for n in NESTED}
-        for key, value in tree.items():
-            kind, _, rest = key.partition("|")
-            if kind in trees:
-                trees[kind][rest] = value
-            elif kind in nested:
-                part, _, name = rest.partition("|")
-                nested[kind][part][name] = value
+    def unpacked(tree: Memory, parts: Iterable[str]) -> Update:
+        """The inverse of ``packed``; ``parts`` names those who may have reported. A checkpoint keeps no empty tree."""
+        trees: dict[str, Any] = {n: tree.get(n, {}) for n in TREES}
+        nested: dict[str, Any] = {n: {p: tree.get(n, {}).get(p, {}) for p in parts} for n in NESTED}
         vectors: dict[str, Any] = {n: tree[n].cpu() for n in VECTORS}
         ids = [tree[n].cpu().numpy() for n in ("rows", "clients")]
         return Update(ids[0], ids[1], **trees, **vectors, **nested)

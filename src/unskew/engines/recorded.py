@@ -19,6 +19,7 @@ from torch.fx import Graph, Node
 from torch.nn.functional import pad
 
 from unskew.core.client import LocalTraining, Pool
+from unskew.core.memory import flatten, nest
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 aten = torch.ops.aten
@@ -88,7 +89,11 @@ def _layout(held: dict[str, Tensor]) -> list[tuple[Any, ...]]:
 
 def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
     block = stepper.block
-    found = tensors(block) | {f"state/{k}": v for k, v in stepper.state.items()} | {"losses": block.losses}
+    found = (
+        tensors(block)
+        | {f"state/{path}": v for path, v in flatten(stepper.state).items()}
+        | {"losses": block.losses}
+    )
     whole = ("shared",) if block.own_anchor else ("shared", "anchor")
 
     def rows(name: str, value: Tensor) -> Tensor:
@@ -110,7 +115,7 @@ def _record(
         block = replace(block, client_jobs=block.client_jobs[:clients])
         block.losses = found["losses"]
         here = Stepper(stepper.task, replace(stepper.pool, x=x, y=y), block)
-        here.state = {k.removeprefix("state/"): v for k, v in found.items() if k.startswith("state/")}
+        here.state = nest({k.removeprefix("state/"): v for k, v in found.items() if k.startswith("state/")})
         here.step(now, clients, padded)
         now += 1
         return now

@@ -28,10 +28,11 @@ from unskew.core.client import (
     make_result,
     mask_seeds,
 )
+from unskew.core.memory import flatten, nest
 from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
 from unskew.core.slots import Batch
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree, leaves, map_tensors
 
 
 @dataclass
@@ -52,7 +53,7 @@ class ClientStack:
     census: Tensor
     anchor: Tree
     own_anchor: bool  # whether ``anchor`` is stacked, too
-    mine: dict[str, Tree]
+    mine: dict[str, Memory]
     shared: Mapping[str, Tree]
     losses: Tensor = field(init=False)  # [clients] summed over steps
 
@@ -128,7 +129,8 @@ def tensors(block: ClientStack) -> dict[str, Tensor]:
     for kind in ("params", "buffers", "anchor"):
         found |= {f"{kind}/{k}": v for k, v in getattr(block, kind).items()}
     for kind in ("draws", "mine", "shared"):
-        found |= {f"{kind}/{p}/{k}": v for p, tree in getattr(block, kind).items() for k, v in tree.items()}
+        trees = getattr(block, kind).items()
+        found |= {f"{kind}/{p}/{path}": v for p, tree in trees for path, v in flatten(tree).items()}
     return found
 
 
@@ -138,8 +140,8 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
     def under(kind: str) -> Tree:
         return {k.removeprefix(f"{kind}/"): v for k, v in found.items() if k.startswith(f"{kind}/")}
 
-    def by_part(kind: str) -> dict[str, Tree]:
-        return {part: under(f"{kind}/{part}") for part in getattr(block, kind)}
+    def by_part(kind: str) -> dict[str, Memory]:
+        return {part: nest(under(f"{kind}/{part}")) for part in getattr(block, kind)}
 
     plain = {k: found[k] for k in ("index", "weight", "rate", "census", "seeds") if k in found}
     trees = {k: under(k) for k in ("params", "buffers", "anchor")}
@@ -211,7 +213,7 @@ class Stepper:
     def _lay_out_like(self, grads: Tree) -> None:
         """Give models the memory layout in which their gradients come: adding across layouts is slow."""
         for name, grad in grads.items():
-            for tree in (self.block.params, self.state):
+            for tree in (self.block.params, *self.state.values()):
                 if (
                     name in tree
                     and tree[name].stride() != grad.stride()
@@ -306,17 +308,17 @@ def _start(task: LocalTraining, block: ClientStack) -> Tree:
     return {k: torch.stack([s[k] for s in starts]).to(block.index.device) for k in task.net.trainable}
 
 
-def _first(tree: Tree, clients: int) -> Tree:
-    return {k: v[:clients] for k, v in tree.items()}
+def _first(tree: Memory, clients: int) -> Memory:
+    return map_tensors(lambda v: v[:clients], tree)
 
 
-def _stacked(trees: Sequence[Tree], device: torch.device) -> Tree:
+def _stacked(trees: Sequence[Memory], device: torch.device) -> Memory:
     """Trees as rows of one; a tree that all share is moved once. Always fresh memory."""
     if all(t is trees[0] for t in trees) or all(
-        all(v is trees[0][k] for k, v in t.items()) for t in trees
+        all(v is w for v, w in zip(leaves(t), leaves(trees[0]), strict=True)) for t in trees
     ):  # one model handed to all: expand() of a single row would alias it, so clone
-        return {k: v.detach().to(device).expand(len(trees), *v.shape).clone() for k, v in trees[0].items()}
-    return {k: torch.stack([t[k].detach().to(device) for t in trees]) for k in trees[0]}
+        return map_tensors(lambda v: v.detach().to(device).expand(len(trees), *v.shape).clone(), trees[0])
+    return map_tensors(lambda *values: torch.stack([v.detach().to(device) for v in values]), *trees)
 
 
 def _drawn(

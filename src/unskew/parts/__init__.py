@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from unskew.core.types import Cohort as Cohort
     from unskew.core.types import Ids as Ids
     from unskew.core.types import Leg as Leg
+    from unskew.core.types import Memory as Memory
     from unskew.core.types import PerClient as PerClient
     from unskew.core.types import Tree as Tree
     from unskew.core.types import Update as Update
@@ -87,6 +88,7 @@ _AUTHORS = {
     "Cohort": "core.types",
     "Ids": "core.types",
     "Leg": "core.types",
+    "Memory": "core.types",
     "PerClient": "core.types",
     "Tree": "core.types",
     "Update": "core.types",

@@ -61,7 +61,7 @@ def test_the_servers_momentum():
     w, memory = step(part, part.init_server(FakeNet()), answers)
     assert w == pytest.approx([0.95, 0.95])
     w, memory = step(part, memory, answers)
-    assert memory["m:w"].tolist() == pytest.approx([0.19, 0.19])
+    assert memory["momentum"]["w"].tolist() == pytest.approx([0.19, 0.19])
     assert w == pytest.approx([0.905, 0.905])
 
 

@@ -96,7 +96,7 @@ def test_tau_zero_keeps_nothing():
     """Without past rounds no gradient waits on the server."""
     _, memory = step(FedFV(tau=0), landed([ONE, TWO], [0.1, 0.2]))
     assert len(memory["ids"]) == 0
-    assert len(memory["g:w"]) == 0
+    assert len(memory["gradients"]["w"]) == 0
 
 
 def test_without_conflicts_it_is_uniform_fedavg_to_the_last_bit():

@@ -21,7 +21,7 @@ def test_the_penalty_and_its_gradient():
     """
     w = numbers(2.0, 4.0).requires_grad_()
     batch = Batch(numbers(0.0), torch.zeros(1, dtype=torch.int64), numbers(1.0))
-    mine = {"alpha": numbers(0.5)[0], "gone:w": numbers(1.0, -1.0)}
+    mine = {"alpha": numbers(0.5)[0], "gone": {"w": numbers(1.0, -1.0)}}
     step = Step(FakeNet(), {"w": w}, {"w": numbers(1.0, 1.0)}, batch, torch.zeros(1), mine=mine)
     value = FedDyn(alpha=0.5).penalty(step)
     assert float(value.detach()) == pytest.approx(1.5)
@@ -41,12 +41,12 @@ def test_a_client_remembers_where_it_went():
         census=torch.zeros(1),
         t=0,
         shared={},
-        mine={"alpha": numbers(0.5)[0], "gone:w": numbers(1.0, -1.0)},
+        mine={"alpha": numbers(0.5)[0], "gone": {"w": numbers(1.0, -1.0)}},
         gradient=lambda model: model,
     )
     sent, kept = FedDyn().report(visit)
     assert sent == {}
-    assert kept["gone:w"].tolist() == [1.5, 1.0]
+    assert kept["gone"]["w"].tolist() == [1.5, 1.0]
     assert float(kept["alpha"]) == 0.5
 
 
@@ -84,7 +84,7 @@ def test_h_is_the_mean_of_what_all_clients_remember(schedule, faults):
     played = play(Method.parse(f"feddyn+{schedule}"), rounds=7, **faults)
     mine = played.state.clients.rows["feddyn"]
     for name, h in played.state.server["feddyn"].items():
-        mean = sum(tree[f"gone:{name}"] for tree in mine.values()) / tiny().clients
+        mean = sum(tree["gone"][name] for tree in mine.values()) / tiny().clients
         assert float((h - mean).abs().max()) < 1e-12
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from unskew.core.slots.part import Part
-from unskew.core.types import Tree, Update, moved_by
+from unskew.core.types import Memory, Tree, Update, moved_by
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Aggregate(Part):
         return self.weights(update)
 
     def aggregate(
-        self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
-    ) -> tuple[Tree, Tree]:
+        self, params: Tree, update: Update, memory: Memory, trainable: tuple[str, ...]
+    ) -> tuple[Tree, Memory]:
         """The next model, and what the server remembers of this rule."""
         measured = [k for k in params if k not in trainable]
         step = update.weighted_delta(self.weights(update), trainable)

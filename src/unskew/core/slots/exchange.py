@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unskew.core.roster import Roster
 from unskew.core.slots.objective import Objective
-from unskew.core.types import Tree, Update
+from unskew.core.types import Memory, Tree, Update
 
 if TYPE_CHECKING:
     from unskew.core.net import Net
@@ -28,33 +28,33 @@ class Exchange(Objective):
 
     # --- before round 0
 
-    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Memory:
         """Once, at the server: what clients send before round 0, into its memory; its bytes count in round 0."""
         return {}
 
-    def init_client(self, net: Net, size: float) -> Tree:
+    def init_client(self, net: Net, size: float) -> Memory:
         """A client's memory before its first visit; ``size`` is its weight relative to the mean client's."""
         return {}
 
     # --- a round, in this order
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         """What the server sends along with the model: ``step.shared``."""
         return {}
 
-    def report(self, visit: Visit) -> tuple[Tree, Tree]:
+    def report(self, visit: Visit) -> tuple[Tree, Memory]:
         """At a client: (what it uploads, what it remembers)."""
         return {}, visit.mine
 
-    def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:
+    def absorb(self, memory: Memory, update: Update, clients: int) -> Memory:
         """The server's memory after these uploads; ``clients`` is the size of the federation."""
         return memory
 
-    def settle(self, params: Tree, before: Tree, memory: Tree) -> Tree:
+    def settle(self, params: Tree, before: Tree, memory: Memory) -> Tree:
         """The next model, where the aggregation rule made ``params`` of ``before``."""
         return params
 
-    def renew(self, memory: Tree, after: After) -> Tree:
+    def renew(self, memory: Memory, after: After) -> Memory:
         """The server's memory once the next model stands: what it learns from it, or asks clients under it."""
         return memory
 
@@ -81,7 +81,7 @@ class Visit:
     census: Tensor
     t: int
     shared: Tree
-    mine: Tree
+    mine: Memory
     gradient: Callable[[Tree], Tree]  # the task's gradient over all the client's data at a model
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from unskew.core.slots.needs import Needs
 from unskew.core.slots.part import Part
 from unskew.core.slots.step import Batch, Out, Step
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 
 if TYPE_CHECKING:
     from unskew.core.net import Net
@@ -81,7 +81,7 @@ class Objective(Part):
         """What to write instead, where the loss cannot bear a class that the client lacks; else nothing."""
         return ""
 
-    def proximal_mu(self, shared: Tree, mine: Tree) -> float:
+    def proximal_mu(self, shared: Tree, mine: Memory) -> float:
         """mu, where the penalty holds mu/2 ||w - anchor||^2: FedNova counts how much shorter it makes a visit."""
         return 0.0
 

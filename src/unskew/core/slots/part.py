@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from unskew.core.roster import Roster
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory
 
 if TYPE_CHECKING:
     from unskew.core.net import Net
@@ -72,7 +72,7 @@ class Part:
         """Refuse, with an InputError of one sentence, clients that this part cannot work with."""
         return
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         """What the server remembers for this part before round 0."""
         return {}
 
@@ -84,7 +84,7 @@ class Part:
         """
         return ""
 
-    def givers(self, memory: Tree, clients: int) -> Ids:
+    def givers(self, memory: Memory, clients: int) -> Ids:
         """Whose data is in what this part hands out in a round: the log keeps who was given whose.
 
         What a ``Prepare`` part gathers is in everybody's hands; what an ``Objective`` shares goes to those who are

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from unskew.core.held import Held, Numbers
 from unskew.core.roster import Roster
 from unskew.core.slots.part import Part
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory
 
 if TYPE_CHECKING:
     from unskew.core.sharing import Sharing
@@ -39,15 +39,17 @@ class Prepare(Part):
         """What the log says of samples that were moved."""
         return {}
 
-    def expect(self, roster: Roster, t: int | None, memory: Tree) -> Roster:
+    def expect(self, roster: Roster, t: int | None, memory: Memory) -> Roster:
         """What the server expects clients to hold with their views of round ``t``, or before the first (None)."""
         return roster
 
-    def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Tree) -> Numbers:
+    def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Memory) -> Numbers:
         """What the server tells these clients for their views: by name, one number a client."""
         return {}
 
-    def learn(self, held: Mapping[int, int], roster: Roster, memory: Tree) -> tuple[Tree, Mapping[str, Any]]:
+    def learn(
+        self, held: Mapping[int, int], roster: Roster, memory: Memory
+    ) -> tuple[Memory, Mapping[str, Any]]:
         """What the server remembers once clients answered, and what the log says of them.
 
         ``held`` is how many samples each of them had at hand, ``roster`` what it was before this part's view.

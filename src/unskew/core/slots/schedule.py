@@ -10,7 +10,7 @@ import numpy as np
 
 from unskew.core.roster import Roster
 from unskew.core.slots.part import Part
-from unskew.core.types import Cohort, Ids, Leg, Tree, Update
+from unskew.core.types import Cohort, Ids, Leg, Memory, Tree, Update
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Schedule(Part):
         """
         return True
 
-    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    def round(self, play: Play, params: Tree, memory: Memory) -> tuple[Tree, Memory]:
         """The next global model, and what the schedule remembers (models in flight, for instance)."""
         raise TypeError(f"{self.name} does not say how models travel: define round()")
 

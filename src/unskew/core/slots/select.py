@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.core.roster import Roster
 from unskew.core.slots.part import Part
-from unskew.core.types import Cohort, Ids, Tree
+from unskew.core.types import Cohort, Ids, Memory
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Select(Part):
     slot: ClassVar[str] = "select"
 
     def select(
-        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
-    ) -> tuple[Cohort, Tree]:
+        self, count: int, exclude: Ids, roster: Roster, memory: Memory, rng: np.random.Generator
+    ) -> tuple[Cohort, Memory]:
         """At most ``count`` clients that are not in ``exclude``."""
         raise TypeError(f"{self.name} does not say whom it selects: define select()")
 

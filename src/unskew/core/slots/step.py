@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from unskew.core.task import weighted_mean
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 
 if TYPE_CHECKING:
     from unskew.core.net import Net
@@ -58,7 +58,7 @@ class Step:
     census: Tensor  # [classes] the client's label counts
     out: Out | None = None
     shared: Tree = field(default_factory=dict)  # from the server
-    mine: Tree = field(default_factory=dict)  # the client's own memory
+    mine: Memory = field(default_factory=dict)  # the client's own memory
     draws: Tree = field(default_factory=dict)  # randomness, drawn before the step
 
     def features(self) -> Tensor:

@@ -27,7 +27,7 @@ from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.plan import batches_in
 from unskew.core.roster import Roster
-from unskew.core.types import Ids, Leg, Tree, Update, clone, nbytes
+from unskew.core.types import Ids, Leg, Memory, Tree, Update, clone, map_tensors, nbytes
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu.prefetch import Ahead
 from unskew.engines.gpu.stacked_graphs import Prefixes
@@ -328,8 +328,8 @@ def padded_to(room: Room, block: ClientStack) -> ClientStack:
         fresh[tuple(slice(n) for n in value.shape[: len(sizes)])] = value
         return fresh
 
-    def clients(tree: Tree) -> Tree:
-        return {k: grown(v, room.clients) for k, v in tree.items()}
+    def clients(tree: Memory) -> Memory:
+        return map_tensors(lambda v: grown(v, room.clients), tree)
 
     draws = {
         part: {k: grown(v, room.steps, room.clients) for k, v in tree.items()}

@@ -10,6 +10,7 @@ import warnings
 import torch
 
 from unskew.core.client import LocalTraining, Pool
+from unskew.core.types import leaves
 from unskew.engines.stacked import ClientStack, Stepper
 
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
@@ -32,7 +33,7 @@ class Prefixes:
         """All steps of a block that was copied into this one."""
         self.now.zero_()
         if self.stepper.state:
-            torch._foreach_zero_(list(self.stepper.state.values()))
+            torch._foreach_zero_(leaves(self.stepper.state))
         for s in range(block.steps):
             self._step(next(n for n in self.sizes if n >= block.active[s]))
 
@@ -49,7 +50,7 @@ class Prefixes:
 
     def _captured(self, clients: int) -> torch.cuda.CUDAGraph:
         """Record one step; what the trial runs change is put back."""
-        moving = [*self.block.params.values(), *self.block.buffers.values(), *self.stepper.state.values()]
+        moving = [*self.block.params.values(), *self.block.buffers.values(), *leaves(self.stepper.state)]
         moving += [self.block.losses, self.now]
         before = [v.clone() for v in moving]
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -18,7 +18,7 @@ from torch import Tensor
 from unskew.core.client import LocalTraining, Pool, StepContext, correct_gradients, loss
 from unskew.core.optimisers import optimizer
 from unskew.core.slots import Batch
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree, leaves, map_tensors
 from unskew.engines.stacked import ClientStack
 
 STREAMS = 16
@@ -30,8 +30,8 @@ EXACT, EXACT_COMPILED = 32, 3
 compiled step is dearer); more are padded, which costs batch norm most of its speed."""
 
 
-def _row(tree: Tree, i: int) -> Tree:
-    return {k: v[i] for k, v in tree.items()}
+def _row(tree: Memory, i: int) -> Memory:
+    return map_tensors(lambda v: v[i], tree)
 
 
 class Lanes:
@@ -106,7 +106,7 @@ class Lane:
         """Start a leg: the block's new rows must have arrived before this lane reads them."""
         self.now.zero_()
         if self.state:
-            torch._foreach_zero_(list(self.state.values()))
+            torch._foreach_zero_(leaves(self.state))
         if self.track is not None:
             self.track.stream.wait_stream(torch.cuda.current_stream())
 
@@ -128,7 +128,7 @@ class Lane:
 
     def _captured(self, size: int, padded: bool, track: Track) -> torch.cuda.CUDAGraph:
         """Record one step; what the trial run changes is put back."""
-        moving = [*self.weights.values(), *self.buffers.values(), *self.state.values()]
+        moving = [*self.weights.values(), *self.buffers.values(), *leaves(self.state)]
         moving += [self.block.losses[self.i], self.now]
         before = [v.clone() for v in moving]
         self._step(size, padded)

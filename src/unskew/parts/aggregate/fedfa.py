@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.slots import Aggregate
-from unskew.core.types import Tree, Update, moved_by
+from unskew.core.types import Memory, Tree, Update, moved_by
 from unskew.errors import InputError
 
 
@@ -50,17 +50,14 @@ class FedFA(Aggregate):
         if self.eta is not None and self.eta < 0:
             raise InputError(f"eta of fedfa must be at least 0, not {self.eta}")
 
-    def init_server(self, net: Net) -> Tree:
-        momentum = {f"m:{k}": torch.zeros_like(net.initial[k]) for k in net.trainable}
-        return {
-            "ids": torch.zeros(0, dtype=torch.int64),
-            "times": torch.zeros(0, dtype=torch.int64),
-            **momentum,
-        }
+    def init_server(self, net: Net) -> Memory:
+        nobody = torch.zeros(0, dtype=torch.int64)
+        momentum = {k: torch.zeros_like(net.initial[k]) for k in net.trainable}
+        return {"ids": nobody, "times": nobody, "momentum": momentum}
 
     def aggregate(
-        self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
-    ) -> tuple[Tree, Tree]:
+        self, params: Tree, update: Update, memory: Memory, trainable: tuple[str, ...]
+    ) -> tuple[Tree, Memory]:
         ids, places = np.unique(np.concatenate([memory["ids"].numpy(), update.clients]), return_inverse=True)
         known = len(memory["ids"])
         times = np.bincount(places[:known], memory["times"].numpy(), len(ids)).astype(np.int64)
@@ -70,14 +67,12 @@ class FedFA(Aggregate):
         weights += (1 - self.beta) * _information(_shares(update.probes["accuracy"]), 1e-6)
         step = update.weighted_delta(weights)
         eta = float(update.lr.mean()) if self.eta is None else self.eta
-        momentum = {k: self.gamma * memory[f"m:{k}"].double() + (1 - self.gamma) * step[k] for k in trainable}
+        before: Tree = memory["momentum"]
+        momentum = {k: self.gamma * before[k].double() + (1 - self.gamma) * step[k] for k in trainable}
         step |= {k: step[k] - eta * m for k, m in momentum.items()}
-        kept = {f"m:{k}": m.to(memory[f"m:{k}"].dtype) for k, m in momentum.items()}
-        return moved_by(params, step), {
-            "ids": torch.from_numpy(ids),
-            "times": torch.from_numpy(times),
-            **kept,
-        }
+        kept = {k: m.to(before[k].dtype) for k, m in momentum.items()}
+        counted = {"ids": torch.from_numpy(ids), "times": torch.from_numpy(times)}
+        return moved_by(params, step), counted | {"momentum": kept}
 
 
 def _shares(values: Tensor) -> Tensor:

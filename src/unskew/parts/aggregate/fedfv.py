@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.slots import Aggregate
-from unskew.core.types import Tree, Update, join, moved_by, rows, weighted_sum
+from unskew.core.types import Memory, Tree, Update, join, moved_by, rows, weighted_sum
 from unskew.errors import InputError
 
 NOISE = 1e-12
@@ -50,21 +50,21 @@ class FedFV(Aggregate):
         if self.tau < 0:
             raise InputError(f"tau of fedfv must be at least 0, not {self.tau}")
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         nobody = torch.zeros(0, dtype=torch.int64)
-        past = {f"g:{k}": net.initial[k].new_zeros(0, *net.initial[k].shape) for k in net.trainable}
-        return {"round": torch.zeros((), dtype=torch.int64), "ids": nobody, "seen": nobody, **past}
+        past = {k: net.initial[k].new_zeros(0, *net.initial[k].shape) for k in net.trainable}
+        return {"round": torch.zeros((), dtype=torch.int64), "ids": nobody, "seen": nobody, "gradients": past}
 
     def aggregate(
-        self, params: Tree, update: Update, memory: Tree, trainable: tuple[str, ...]
-    ) -> tuple[Tree, Tree]:
+        self, params: Tree, update: Update, memory: Memory, trainable: tuple[str, ...]
+    ) -> tuple[Tree, Memory]:
         now, here = int(memory["round"]), len(update)
         present = torch.from_numpy(update.clients)
         kept = ((memory["seen"] >= now - self.tau) & ~torch.isin(memory["ids"], present)).nonzero()[:, 0]
-        past = {k: rows({k: memory[f"g:{k}"]}, kept)[k] for k in trainable}
+        past = rows({k: memory["gradients"][k] for k in trainable}, kept)
         ago = now - memory["seen"][kept]
         deltas = {k: update.params[k] - update.base[k] for k in trainable}
-        joined = {k: join([{k: deltas[k]}, {k: past[k]}])[k] for k in trainable}
+        joined = join([deltas, past])
         plain = torch.full((here,), 1 / here, dtype=torch.float64)
         mix = self._mixed(_products(joined), update.probes["loss"], ago, now)
         if mix is None:
@@ -72,7 +72,7 @@ class FedFV(Aggregate):
         else:
             step = update.weighted_delta(plain, [k for k in params if k not in trainable])
             step |= weighted_sum(joined, mix)
-        last = {f"g:{k}": joined[k] if self.tau else joined[k][:0] for k in trainable}
+        last = {k: joined[k] if self.tau else joined[k][:0] for k in trainable}
         ids, seen = (
             torch.cat([present, memory["ids"][kept]]),
             torch.cat([torch.full_like(present, now), now - ago]),
@@ -81,7 +81,7 @@ class FedFV(Aggregate):
             "round": memory["round"] + 1,
             "ids": ids if self.tau else ids[:0],
             "seen": seen if self.tau else seen[:0],
-            **last,
+            "gradients": last,
         }
 
     def _mixed(self, products: Tensor, losses: Tensor, ago: Tensor, now: int) -> Tensor | None:

@@ -18,7 +18,7 @@ from unskew.core.questions import Questions
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Calibrate, Depends, Local
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.notices import warn
@@ -93,7 +93,7 @@ class CCVR(Calibrate):
     def due(self, last: bool) -> bool:
         return last or self.every
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         _ = net.training.last_layer  # a model that cannot be split is refused before a run starts
         dense = [m.in_features for m in net.judging.modules() if isinstance(m, nn.Linear)]
         if self.variant == "gaussian" and self.covariance == "full" and dense and dense[-1] > WIDEST:
@@ -137,7 +137,7 @@ class CCVR(Calibrate):
 
     def _trained(
         self, params: Tree, net: Net, features: Tensor, labels: Tensor, rng: np.random.Generator
-    ) -> Tree:
+    ) -> Memory:
         """The classifier after some epochs on these features."""
         local = Local(batch=self.batch, lr=self.lr, momentum=0.9)
         head = {k: params[k].detach().clone().requires_grad_() for k in classifier(params, net, features[:1])}

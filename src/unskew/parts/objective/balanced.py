@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Depends, Exchange, Needs, Step
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Balanced(Exchange):
     def exchanges(self) -> bool:
         return self.counts == "global" and self.power > 0
 
-    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Memory:
         if not self.exchanges:
             return {}
         told = query(self, "label_counts", roster.ids)
@@ -75,7 +75,7 @@ class Balanced(Exchange):
         """A client's: how many samples of each class it holds."""
         return {"counts": torch.from_numpy(client.held.counts.astype(np.int32))}
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         return {"counts": memory["told"].sum(0).to(torch.float32)} if memory else {}
 
     def class_weights(self, step: Step) -> Tensor | None:

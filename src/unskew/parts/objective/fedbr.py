@@ -19,7 +19,7 @@ from unskew.core.questions import Questions
 from unskew.core.roster import Roster
 from unskew.core.slots import Depends, Exchange, Needs, Step
 from unskew.core.task import soft_labels
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory, Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.seeds import generator
@@ -103,7 +103,7 @@ class FedBR(Exchange):
     def sends(self) -> str:
         return f"averages({self.group})" if self.active else ""
 
-    def givers(self, memory: Tree, clients: int) -> Ids:
+    def givers(self, memory: Memory, clients: int) -> Ids:
         return memory["owner"].cpu().numpy() if self.active else np.zeros(0, np.int64)
 
     def check(self, roster: Roster, cohort: int) -> None:
@@ -139,7 +139,7 @@ class FedBR(Exchange):
                 head[f"fedbr:{i}.{kind}"] = torch.from_numpy(rng.uniform(-bound, bound, of)).to(first)
         return head
 
-    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Memory:
         if not self.active:
             return {}
         rng = generator(seed, "fedbr", "begin")
@@ -161,7 +161,7 @@ class FedBR(Exchange):
         means = np.stack([client.mean_sample(group) for group in groups])
         return {"x": torch.from_numpy(means).to(client.dtype)}
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         return {"x": memory["x"]} if self.active else {}
 
     def draw(self, rng: np.random.Generator, steps: int, batch: int) -> Mapping[str, np.ndarray[Any, Any]]:

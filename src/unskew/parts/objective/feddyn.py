@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.slots import Exchange, Step, Visit
-from unskew.core.types import Tree, Update, moved_by
+from unskew.core.types import Memory, Tree, Update, moved_by
 from unskew.errors import InputError
 
 
@@ -43,32 +43,35 @@ class FedDyn(Exchange):
         if self.alpha <= 0:
             raise InputError(f"alpha of feddyn must be above 0, not {self.alpha}; at 0 write fedavg")
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         return {k: torch.zeros_like(net.initial[k]) for k in net.trainable}
 
-    def init_client(self, net: Net, size: float) -> Tree:
+    def init_client(self, net: Net, size: float) -> Memory:
         first = net.initial[net.trainable[0]]
         # a client without samples takes no step, whatever its alpha
         alpha = self.alpha / size if self.weighted and size else self.alpha
-        gone = {f"gone:{k}": torch.zeros_like(net.initial[k]) for k in net.trainable}
-        return {"alpha": torch.tensor(alpha, dtype=first.dtype), **gone}
+        gone = {k: torch.zeros_like(net.initial[k]) for k in net.trainable}
+        return {"alpha": torch.tensor(alpha, dtype=first.dtype), "gone": gone}
 
     def penalty(self, step: Step) -> Tensor | float:
         total: Tensor | float = 0.0
+        alpha: Tensor = step.mine["alpha"]
+        gone: Tree = step.mine["gone"]
         for k, w in step.params.items():
-            total = total + (w * step.mine[f"gone:{k}"]).sum() + (w - step.anchor[k]).square().sum() / 2
-        return step.mine["alpha"] * total
+            total = total + (w * gone[k]).sum() + (w - step.anchor[k]).square().sum() / 2
+        return alpha * total
 
-    def proximal_mu(self, shared: Tree, mine: Tree) -> float:
+    def proximal_mu(self, shared: Tree, mine: Memory) -> float:
         return float(mine["alpha"])
 
-    def report(self, visit: Visit) -> tuple[Tree, Tree]:
-        gone = {f"gone:{k}": visit.mine[f"gone:{k}"] + (visit.end[k] - visit.anchor[k]) for k in visit.moved}
-        return {}, {"alpha": visit.mine["alpha"], **gone}
+    def report(self, visit: Visit) -> tuple[Tree, Memory]:
+        before = visit.mine["gone"]
+        gone = {k: before[k] + (visit.end[k] - visit.anchor[k]) for k in visit.moved}
+        return {}, {"alpha": visit.mine["alpha"], "gone": gone}
 
-    def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:
+    def absorb(self, memory: Memory, update: Update, clients: int) -> Memory:
         each = torch.full((len(update),), 1 / clients, dtype=torch.float64)
         return moved_by(memory, update.weighted_delta(each, memory))
 
-    def settle(self, params: Tree, before: Tree, memory: Tree) -> Tree:
+    def settle(self, params: Tree, before: Tree, memory: Memory) -> Tree:
         return params | moved_by({k: params[k] for k in memory}, memory)

@@ -13,7 +13,7 @@ from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import After, Depends, Exchange, Local, Needs, Step, Visit
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree, clone
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.models.generator import feature_generator, generated, sample_generator, trained
@@ -140,18 +140,18 @@ class FedGen(Exchange):
             return tuple(step.batch.x.shape[1:])
         return (len(step.shared["1.shift"]),)
 
-    def report(self, visit: Visit) -> tuple[Tree, Tree]:
+    def report(self, visit: Visit) -> tuple[Tree, Memory]:
         return {"counts": visit.census.int()} if self.latent else {}, visit.mine
 
     # --- the server
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         if self.latent:
             _ = net.training.last_layer  # a model that cannot be split is refused before a run starts
         return {}
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
-        made = {k.removeprefix("net:"): v for k, v in memory.items() if k.startswith("net:")}
+    def hand_out(self, memory: Memory, t: int) -> Tree:
+        made: Tree = memory.get("net", {})
         if t < self.begins or not made:
             return {}
         like = made["0.weight"]
@@ -163,7 +163,7 @@ class FedGen(Exchange):
             **{k: torch.tensor(v, dtype=like.dtype, device=like.device) for k, v in factors.items()},
         }
 
-    def renew(self, memory: Tree, after: After) -> Tree:
+    def renew(self, memory: Memory, after: After) -> Memory:
         classes = after.roster.dataset.classes
         like = after.params[after.net.trainable[0]]
         known = memory.get("labels", torch.zeros(classes, dtype=torch.float64, device=like.device))
@@ -177,7 +177,7 @@ class FedGen(Exchange):
             memory = memory | self._begun(after, like)
         return self._trained(memory, after, like)
 
-    def _begun(self, after: After, like: Tensor) -> Tree:
+    def _begun(self, after: After, like: Tensor) -> Memory:
         """A new generator and its optimiser's memory."""
         rng = generator(after.seed, "fedgen", "weights")
         data = after.roster.dataset
@@ -190,19 +190,11 @@ class FedGen(Exchange):
             tree = sample_generator(data.kind, data.shape, data.classes, self.noise, rng)
         tree = {k: v.to(like.device, like.dtype) for k, v in tree.items()}
         learns = optimizer(Local(optimizer="adam")).init({k: tree[k] for k in trained(tree)})
-        return (
-            {f"net:{k}": v for k, v in tree.items()}
-            | {f"adam:{k}": v for k, v in learns.items()}
-            | {"count": torch.zeros((), dtype=torch.int64)}
-        )
+        return {"net": tree, "adam": learns, "count": torch.zeros((), dtype=torch.int64)}
 
-    def _trained(self, memory: Tree, after: After, like: Tensor) -> Tree:
+    def _trained(self, memory: Memory, after: After, like: Tensor) -> Memory:
         """The memory after some more steps of the generator, against the models that stand now."""
-        kept: dict[str, Tree] = {
-            kind: {k.partition(":")[2]: v.clone() for k, v in memory.items() if k.startswith(f"{kind}:")}
-            for kind in ("net", "adam")
-        }
-        tree, state, count = kept["net"], kept["adam"], int(memory["count"])
+        tree, state, count = clone(memory["net"]), clone(memory["adam"]), int(memory["count"])
         names = trained(tree)
         rule, rate = optimizer(Local(optimizer="adam")), self.lr * self.decay**after.t
         rng = generator(after.seed, "fedgen", after.t)
@@ -222,12 +214,7 @@ class FedGen(Exchange):
             with torch.no_grad():
                 rule.step({k: tree[k] for k in names}, grads, state, rate, s)
             tree |= statistics
-        return (
-            memory
-            | {f"net:{k}": v for k, v in tree.items()}
-            | {f"adam:{k}": v for k, v in state.items()}
-            | {"count": torch.tensor(count + self.steps)}
-        )
+        return memory | {"net": tree, "adam": state, "count": torch.tensor(count + self.steps)}
 
     def _global(self, after: After) -> Any:
         net = after.judging_net

@@ -19,7 +19,7 @@ from unskew.core.questions import Questions
 from unskew.core.roster import Roster
 from unskew.core.slots import Batch, Depends, Exchange, Needs, Step
 from unskew.core.task import soft_labels
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory, Tree
 from unskew.errors import InputError
 from unskew.seeds import generator
 
@@ -88,15 +88,15 @@ class FedMix(Exchange):
 
     # --- the server
 
-    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Tree:
+    def begin(self, net: Net, roster: Roster, query: Questions, seed: int) -> Memory:
         if not self.active:
             return {}
         return gather_rows(query(self, "averages", roster.ids, seed=seed), range(roster.clients))
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         return hand_out_rows(memory)
 
-    def givers(self, memory: Tree, clients: int) -> Ids:
+    def givers(self, memory: Memory, clients: int) -> Ids:
         return owners(memory)
 
     # --- a client

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.slots import Depends, Exchange, Step
-from unskew.core.types import Tree, Update
+from unskew.core.types import Memory, Tree, Update
 from unskew.errors import InputError
 
 
@@ -57,19 +57,19 @@ class FedProx(Exchange):
         drift = sum((p - step.anchor[k]).square().sum() for k, p in step.params.items())
         return mu / 2 * drift
 
-    def proximal_mu(self, shared: Tree, mine: Tree) -> float:
+    def proximal_mu(self, shared: Tree, mine: Memory) -> float:
         return float(shared["mu"]) if self.adaptive else self.start
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         if not self.adaptive:
             return {}
         values = {"mu": self.start, "loss": float("inf"), "falls": 0.0}
         return {k: torch.tensor(v, dtype=torch.float64) for k, v in values.items()}
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         return {"mu": memory["mu"].to(torch.float32)} if self.adaptive else {}
 
-    def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:
+    def absorb(self, memory: Memory, update: Update, clients: int) -> Memory:
         if not self.adaptive or not update.examples.sum():
             return memory
         mu, before, falls = (float(memory[k]) for k in ("mu", "loss", "falls"))

@@ -27,7 +27,7 @@ from unskew.core.query import ClientView
 from unskew.core.roster import Roster
 from unskew.core.slots import After, Depends, Exchange, Needs, Out, Step
 from unskew.core.task import soft_labels
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory, Tree
 from unskew.errors import InputError
 from unskew.metrics.distance_correlation import distance_correlation
 from unskew.seeds import generator
@@ -124,7 +124,7 @@ class FLea(Exchange):
         net.training.place(self.layer)  # refuses, in a sentence, a model that cannot be split
         return self.layer
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         self.cut(net)
         return {}
 
@@ -211,13 +211,13 @@ class FLea(Exchange):
 
     # --- the server
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         buffer = hand_out_rows(memory)
         if self.variant == "code" and self.decor:
             buffer["decor"] = torch.tensor(self.decor * max(1 - t / 30, 1 / 3))
         return buffer
 
-    def renew(self, memory: Tree, after: After) -> Tree:
+    def renew(self, memory: Memory, after: After) -> Memory:
         """Algorithm 1, lines 14 to 18."""
         if not self.share:
             return memory
@@ -228,5 +228,5 @@ class FLea(Exchange):
         after.note(flea={"shared": int(counts.sum()), "silent": len(asked) - len(givers)})
         return gather_rows(answers, givers)
 
-    def givers(self, memory: Tree, clients: int) -> Ids:
+    def givers(self, memory: Memory, clients: int) -> Ids:
         return owners(memory)

@@ -11,7 +11,7 @@ from torch.nn.functional import cosine_similarity, softplus
 
 from unskew.core.net import Net
 from unskew.core.slots import Exchange, Needs, Step, Visit
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 from unskew.errors import InputError
 
 
@@ -45,30 +45,30 @@ class MOON(Exchange):
         if self.tau <= 0:
             raise InputError(f"tau of moon is a temperature above 0, not {self.tau}")
 
-    def init_client(self, net: Net, size: float) -> Tree:
+    def init_client(self, net: Net, size: float) -> Memory:
         if self.mu == 0:
             return {}
         first = net.initial[net.trainable[0]]
-        return {"met": torch.zeros((), dtype=first.dtype)} | _named(net, net.initial)
+        return {"met": torch.zeros((), dtype=first.dtype), "last": _own(net, net.initial)}
 
     def penalty(self, step: Step) -> Tensor | float:
         if self.mu == 0:
             return 0.0
         layer, x = step.net.training.last_layer, step.batch.x
-        last = {k.removeprefix("last:"): v for k, v in step.mine.items() if k != "met"}
         here = step.features()
         near, far = (
             cosine_similarity(here, step.net.judge(model, x, upto=layer).flatten(1), dim=1)
-            for model in (step.anchor, last)
+            for model in (step.anchor, step.mine["last"])
         )
-        return self.mu * step.mine["met"] * step.batch.mean(softplus((far - near) / self.tau))
+        met: Tensor = step.mine["met"]
+        return self.mu * met * step.batch.mean(softplus((far - near) / self.tau))
 
-    def report(self, visit: Visit) -> tuple[Tree, Tree]:
+    def report(self, visit: Visit) -> tuple[Tree, Memory]:
         if self.mu == 0:
             return {}, {}
-        return {}, {"met": torch.ones_like(visit.mine["met"])} | _named(visit.net, visit.end)
+        return {}, {"met": torch.ones_like(visit.mine["met"]), "last": _own(visit.net, visit.end)}
 
 
-def _named(net: Net, model: Tree) -> Tree:
+def _own(net: Net, model: Tree) -> Tree:
     """A model as a client remembers it: what the network itself is made of, without other parts' heads."""
-    return {f"last:{k}": v for k, v in model.items() if k in net.own or k in net.buffers}
+    return {k: v for k, v in model.items() if k in net.own or k in net.buffers}

@@ -9,7 +9,7 @@ import torch
 
 from unskew.core.net import Net
 from unskew.core.slots import Exchange, Step, Visit
-from unskew.core.types import Tree, Update, moved_by, weighted_sum
+from unskew.core.types import Memory, Tree, Update, moved_by, weighted_sum
 from unskew.errors import InputError
 
 
@@ -46,19 +46,19 @@ class Scaffold(Exchange):
         if self.eta <= 0:
             raise InputError(f"eta of scaffold must be above 0, not {self.eta}")
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         return {k: torch.zeros_like(net.initial[k]) for k in net.trainable}
 
-    def init_client(self, net: Net, size: float) -> Tree:
+    def init_client(self, net: Net, size: float) -> Memory:
         return self.init_server(net)
 
-    def hand_out(self, memory: Tree, t: int) -> Tree:
+    def hand_out(self, memory: Memory, t: int) -> Tree:
         return memory
 
     def correct(self, grads: Tree, step: Step) -> Tree:
         return {k: g - step.mine[k] + step.shared[k] for k, g in grads.items()}
 
-    def report(self, visit: Visit) -> tuple[Tree, Tree]:
+    def report(self, visit: Visit) -> tuple[Tree, Memory]:
         if visit.work == 0:  # no data, no step, nothing learnt
             renewed = visit.mine
         elif self.option == 1:
@@ -67,11 +67,11 @@ class Scaffold(Exchange):
             renewed = {k: visit.mine[k] - visit.shared[k] - v / visit.work for k, v in visit.moved.items()}
         return {k: v - visit.mine[k] for k, v in renewed.items()}, renewed
 
-    def absorb(self, memory: Tree, update: Update, clients: int) -> Tree:
+    def absorb(self, memory: Memory, update: Update, clients: int) -> Memory:
         each = torch.full((len(update),), 1 / clients, dtype=torch.float64)
         return moved_by(memory, weighted_sum(update.uploads[self.name], each))
 
-    def settle(self, params: Tree, before: Tree, memory: Tree) -> Tree:
+    def settle(self, params: Tree, before: Tree, memory: Memory) -> Tree:
         if self.eta == 1:
             return params
         longer = {k: self.eta * (params[k].double() - before[k].double()) for k in memory}

@@ -15,7 +15,7 @@ from unskew.core.conditions import enforce, planned
 from unskew.core.held import Held
 from unskew.core.roster import Roster
 from unskew.core.slots import Prepare
-from unskew.core.types import Tree
+from unskew.core.types import Memory
 from unskew.errors import InputError
 from unskew.metrics import system_emd
 from unskew.notices import warn
@@ -56,7 +56,7 @@ class FedAug(Prepare):
 
     # --- the server
 
-    def expect(self, roster: Roster, t: int | None, memory: Tree) -> Roster:
+    def expect(self, roster: Roster, t: int | None, memory: Memory) -> Roster:
         if not roster.counted or (t is None and self.redraw == "each"):
             return roster
         expected = roster.lifted(self, lambda: additions(roster.counts, self.target), counted=False)

@@ -13,7 +13,7 @@ from unskew.arrays import Array
 from unskew.core.held import Held, Numbers
 from unskew.core.roster import Roster
 from unskew.core.slots import Prepare
-from unskew.core.types import Ids, Tree
+from unskew.core.types import Ids, Memory
 from unskew.errors import InputError
 from unskew.seeds import generator, skip
 
@@ -51,18 +51,18 @@ class Oversample(Prepare):
             if not 0 <= getattr(self, field) < float("inf"):
                 raise InputError(f"{field} of oversample must be 0 or more, not {getattr(self, field)}")
 
-    def init_server(self, net: Net) -> Tree:
+    def init_server(self, net: Net) -> Memory:
         return {"delta": torch.tensor(self.delta, dtype=torch.float64)}
 
     # --- the server
 
-    def expect(self, roster: Roster, t: int | None, memory: Tree) -> Roster:
+    def expect(self, roster: Roster, t: int | None, memory: Memory) -> Roster:
         if t is None or not roster.counted:
             return roster
         decay = self._decay(t, memory)
         return roster.lifted((self.name, decay), lambda: additions(roster.counts, decay), counted=True)
 
-    def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Tree) -> Numbers:
+    def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Memory) -> Numbers:
         told = {"decay": np.full(len(clients), self._decay(t, memory))}
         if not roster.counted:
             return told
@@ -70,7 +70,9 @@ class Oversample(Prepare):
         every = self.expect(roster, t, memory).sizes - roster.sizes
         return told | {"skip": (np.cumsum(every) - every)[clients]}
 
-    def learn(self, held: Mapping[int, int], roster: Roster, memory: Tree) -> tuple[Tree, Mapping[str, Any]]:
+    def learn(
+        self, held: Mapping[int, int], roster: Roster, memory: Memory
+    ) -> tuple[Memory, Mapping[str, Any]]:
         """delta for the next round, by the repeated share of this round's clients."""
         own = int(roster.sizes[np.array(sorted(held), np.int64)].sum())
         more = sum(held.values()) - own
@@ -78,7 +80,7 @@ class Oversample(Prepare):
         told = {"oversample": {"delta": float(delta), "repeated": more, "share": share}}
         return {"delta": delta + self.increment if share > self.threshold else delta}, told
 
-    def _decay(self, t: int, memory: Tree) -> float:
+    def _decay(self, t: int, memory: Memory) -> float:
         return float(np.exp(-float(memory["delta"]) * t))
 
     # --- a client

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unskew.core.slots import Play, Schedule
-from unskew.core.types import Leg, Tree, nbytes
+from unskew.core.types import Leg, Memory, Tree, nbytes
 
 AT_ONCE = 64 * 2**20
 """Bytes of models that are trained together, so that thousands of clients fit in memory one group after the other."""
@@ -34,7 +34,7 @@ class Alone(Schedule):
     def last_round_differs(self) -> bool:
         return False
 
-    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    def round(self, play: Play, params: Tree, memory: Memory) -> tuple[Tree, Memory]:
         cohort = play.select()
         together = max(8, AT_ONCE // max(1, nbytes(params)))
         for first in range(0, len(cohort.clients), together):

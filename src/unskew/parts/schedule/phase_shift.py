@@ -15,7 +15,7 @@ from unskew.core.conditions import enforce, planned
 from unskew.core.roster import Roster
 from unskew.core.slots import Play, Schedule
 from unskew.core.state import NOBODY
-from unskew.core.types import Cohort, Ids, Leg, PerClient, Tree, Update, expand
+from unskew.core.types import Cohort, Ids, Leg, Memory, PerClient, Tree, Update, expand
 from unskew.errors import InputError
 
 SETTINGS = ("batch", "lr", "per_class")
@@ -61,7 +61,7 @@ class PhaseShift(Schedule):
     def check(self, roster: Roster, cohort: int) -> None:
         enforce(conditions.phase_shift(planned(roster, cohort), self.n))
 
-    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    def round(self, play: Play, params: Tree, memory: Memory) -> tuple[Tree, Memory]:
         behind = memory.get("behind")
         queue = Queue.read(memory, params)
         cohort, ages = self._joining(play, queue, first=behind is None)
@@ -162,22 +162,23 @@ class Queue:
             ages, settings, Update.joined([g.update for g in groups if g.update is not None]), clients
         )
 
-    def packed(self) -> Tree:
-        """This queue as a tree, to wait in State until the next round."""
+    def packed(self) -> Memory:
+        """This queue as a memory, to wait in State until the next round."""
         assert self.update is not None
         given = {n: getattr(self.settings, n) for n in SETTINGS}
         # what a model is measured against when it lands is the global model of that round
-        tree = replace(self.update, base={}, uploads={}, memory={}).packed()
-        tree |= {f"settings|{n}": torch.from_numpy(v) for n, v in given.items() if v is not None}
-        return tree | {"ages": torch.from_numpy(self.ages)}
+        held = replace(self.update, base={}, uploads={}, memory={}).packed()
+        settings = {n: torch.from_numpy(v) for n, v in given.items() if v is not None}
+        return held | {"settings": settings, "ages": torch.from_numpy(self.ages)}
 
     @staticmethod
-    def read(tree: Tree, params: Tree) -> Queue:
+    def read(tree: Memory, params: Tree) -> Queue:
         if "ages" not in tree:
             return Queue(np.zeros(0, np.int64), PerClient(), None, np.zeros(0, np.int64))
         update = Update.unpacked(tree, ())
         update = replace(update, base=expand(params, len(update)))
-        given = (tree[f"settings|{n}"].cpu().numpy() if f"settings|{n}" in tree else None for n in SETTINGS)
+        kept = tree.get("settings", {})  # a checkpoint keeps no empty tree
+        given = (kept[n].cpu().numpy() if n in kept else None for n in SETTINGS)
         return Queue(tree["ages"].cpu().numpy(), PerClient(*given), update, update.clients)
 
 

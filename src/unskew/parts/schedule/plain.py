@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unskew.core.slots import Play, Schedule
-from unskew.core.types import Leg, Tree
+from unskew.core.types import Leg, Memory, Tree
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Plain(Schedule):
     def last_round_differs(self) -> bool:
         return False
 
-    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    def round(self, play: Play, params: Tree, memory: Memory) -> tuple[Tree, Memory]:
         cohort = play.select()
         update = play.train(Leg(cohort.clients, params, settings=cohort.settings, summable=True))
         return play.combine(params, update), memory

@@ -13,7 +13,7 @@ from unskew.core.conditions import enforce, planned
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Depends, Play, Schedule
-from unskew.core.types import Ids, Leg, PerClient, Tree, Update
+from unskew.core.types import Ids, Leg, Memory, PerClient, Tree, Update
 from unskew.errors import InputError
 from unskew.expression import AtMost
 
@@ -68,7 +68,7 @@ class SEM(Schedule):
     def check(self, roster: Roster, cohort: int) -> None:
         enforce(conditions.sem(planned(roster, cohort), self.hops, self.via))
 
-    def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+    def round(self, play: Play, params: Tree, memory: Memory) -> tuple[Tree, Memory]:
         cohort = play.select()
         count = len(cohort.clients)
         circle = play.rng.permutation(count)

@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.core.roster import Roster
 from unskew.core.slots import Select
-from unskew.core.types import Cohort, Ids, Tree
+from unskew.core.types import Cohort, Ids, Memory
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Full(Select):
     paper: ClassVar[str] = "thesis, section 4.4"
 
     def select(
-        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
-    ) -> tuple[Cohort, Tree]:
+        self, count: int, exclude: Ids, roster: Roster, memory: Memory, rng: np.random.Generator
+    ) -> tuple[Cohort, Memory]:
         return Cohort(np.setdiff1d(np.arange(roster.clients), exclude)), memory
 
     def foresee(self, count: int, roster: Roster, rng: np.random.Generator) -> Ids:

@@ -12,7 +12,7 @@ from unskew.core.ledger import NUMBER_BYTES
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Select
-from unskew.core.types import Cohort, Ids, PerClient, Tree
+from unskew.core.types import Cohort, Ids, Memory, PerClient
 from unskew.errors import InputError
 
 
@@ -70,8 +70,8 @@ class KLD(Select):
             )
 
     def select(
-        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
-    ) -> tuple[Cohort, Tree]:
+        self, count: int, exclude: Ids, roster: Roster, memory: Memory, rng: np.random.Generator
+    ) -> tuple[Cohort, Memory]:
         free = np.setdiff1d(np.arange(roster.clients), exclude)
         willing = rng.permutation(free)[: self._willing(roster.clients)]
         ordered = willing[np.argsort(-roster.sizes[willing], kind="stable")]

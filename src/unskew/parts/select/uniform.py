@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.core.roster import Roster
 from unskew.core.slots import Select
-from unskew.core.types import Cohort, Ids, Tree
+from unskew.core.types import Cohort, Ids, Memory
 
 
 @dataclass(frozen=True)
@@ -20,8 +20,8 @@ class Uniform(Select):
     paper: ClassVar[str] = "McMahan et al., AISTATS 2017"
 
     def select(
-        self, count: int, exclude: Ids, roster: Roster, memory: Tree, rng: np.random.Generator
-    ) -> tuple[Cohort, Tree]:
+        self, count: int, exclude: Ids, roster: Roster, memory: Memory, rng: np.random.Generator
+    ) -> tuple[Cohort, Memory]:
         taken = np.unique(exclude)
         # the d-th client that is not taken, without ever listing all clients
         return Cohort(_skipping(_drawn(count, roster.clients - len(taken), rng), taken)), memory
