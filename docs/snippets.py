@@ -8,6 +8,8 @@ run. A comment on the line before a block changes that:
 
     <!-- not run: why -->    it is only shown
     <!-- exact -->           what is printed must be what the page shows; a line … stands for any lines
+
+An exact ```text block is what the Python block before it prints.
 """
 
 from __future__ import annotations
@@ -89,6 +91,7 @@ def play(page: Path) -> Iterator[tuple[Block, str]]:
     """Run a page's blocks in the current folder; each with what it printed. Raises where one fails."""
     name = f"page_{page.stem}".replace("-", "_")
     module = sys.modules[name] = ModuleType(name)  # so that a class defined in a block has a home
+    printed = ""
     try:
         for block in blocks(page.read_text(encoding="utf-8")):
             if block.why_not is not None:
@@ -99,7 +102,10 @@ def play(page: Path) -> Iterator[tuple[Block, str]]:
                 code = compile("\n" * (block.line - 1) + block.text, str(page), "exec")
                 with contextlib.redirect_stdout(io.StringIO()) as said:
                     exec(code, module.__dict__)
-                yield block, said.getvalue()
+                printed = said.getvalue()
+                yield block, printed
+            elif block.language == "text" and block.mark == "exact":
+                yield block, printed
             elif block.language == "console":
                 said = "".join(
                     f"$ {line}\n{_run(line, shown, page, block)}" for line, shown in block.commands()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ def loaded(name: str) -> ModuleType:
 
 snippets = loaded("snippets")
 PAGES = {str(page.relative_to(ROOT)): page for page in snippets.pages()}
+LEAVES = {"docs/report.md": {"one.html", "report.html", "table.tex"}}
+"""Files that a page says its code writes."""
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -38,6 +41,7 @@ def test_the_code_of_the_page_runs(name: str) -> None:
                     f"{name}, line {block.line} shows something else than is printed; refresh it with "
                     f"`python docs/snippets.py {name}`\n{said}"
                 )
+        assert LEAVES.get(name, set()) <= set(os.listdir())
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,4 +1,4 @@
-"""The documentation's code runs."""
+"""The page about reports: its commands run, and its experiment is a sweep (test_docs.py runs its Python)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,6 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "report.md"
 def code(language: str) -> str:
     """The page's blocks of code in a language, one after another."""
     return "\n".join(re.findall(rf"```{language}\n(.*?)```", PAGE.read_text(), flags=re.S))
-
-
-def test_the_python_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It leaves the three files that it names."""
-    monkeypatch.chdir(tmp_path)
-    exec(compile(code("python"), str(PAGE), "exec"), {})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.html", "report.html", "table.tex"]
 
 
 def test_the_commands_of_the_page_run(
