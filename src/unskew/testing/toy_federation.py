@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ from unskew.data.federation import Federation
 from unskew.engines import Engine, Job, Loop, RoundInputs
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
+from unskew.errors import InputError
 from unskew.runs.rounds import fingerprint, params_hash, single_threaded
 from unskew.runs.setup import Setup, prepare
 from unskew.runs.spec import Spec
@@ -88,12 +90,20 @@ def deep(shape: tuple[int, ...], classes: int) -> nn.Module:
 
 @dataclass
 class Played:
-    """A few rounds: the log, the last state, and the fingerprints of the first and the last model."""
+    """A few rounds: the log, the last state, and the fingerprints of the first and the last model.
+
+    ``drew_from``: the modules whose global generators moved meanwhile.
+    """
 
     lines: list[dict[str, Any]]
     hash: str
     started: str
     state: State = field(compare=False)
+    drew_from: tuple[str, ...] = field(default=(), compare=False)
+
+
+class RefusedSetup(InputError):
+    """A method refused its clients or its model before the first round."""
 
 
 def ready(
@@ -122,8 +132,12 @@ def play(
     **settings: Any,
 ) -> Played:
     """Play and judge a few rounds; ``stopped`` reads everything back from disk after each of them."""
+    before = _global_generators()
     with single_threaded(), tempfile.TemporaryDirectory() as folder:
-        setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
+        try:
+            setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
+        except InputError as problem:
+            raise RefusedSetup(*problem.args) from problem
         lines, state = [], setup.state
         for _ in range(setup.run.rounds):
             state, ledger = play_round(setup.run, state)
@@ -136,7 +150,14 @@ def play(
                 # a copy of the method as it was: what a part kept to itself is gone, as after a kill
                 setup, state = ready(copy.deepcopy(method), federation, engine=engine, **settings), read
         setup.run.engine.close()
-    return Played(lines, fingerprint(state), params_hash(setup.state.params), state)
+    moved = tuple(name for name, old in before.items() if _global_generators()[name] != old)
+    return Played(lines, fingerprint(state), params_hash(setup.state.params), state, moved)
+
+
+def _global_generators() -> dict[str, Any]:
+    """The states of the generators that nobody may draw from."""
+    numpy = repr(np.random.get_state(legacy=False))  # noqa: NPY002  to see that nobody used it
+    return {"torch": torch.get_rng_state().numpy().tobytes(), "numpy": numpy, "random": random.getstate()}
 
 
 class CountingLoop(Loop):
