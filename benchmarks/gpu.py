@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from unskew.core.client import LocalTraining, train
+from unskew.core.client import train
 from unskew.core.dispatch import make_client_job
 from unskew.core.faults import Faults
 from unskew.core.held import Moment
@@ -24,6 +24,7 @@ from unskew.core.roster import Roster
 from unskew.core.round import play_round
 from unskew.core.slots import Local
 from unskew.core.state import State, initial_state
+from unskew.core.step import LocalTraining
 from unskew.core.store import ClientStore
 from unskew.core.types import Leg
 from unskew.data import Dataset, Federation
@@ -142,7 +143,7 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             return int(update.samples.sum()) / (time.perf_counter() - began)
 
         device_data = DeviceData(fed.dataset, torch.float32, torch.device(device))
-        task = LocalTraining(net, (), local, 0, 10)
+        task = LocalTraining(net, (), local, 0)
 
         def sequential(
             net=net,

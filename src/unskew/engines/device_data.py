@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult, LocalTraining, Pool, train
+from unskew.core.client import ClientJob, ClientResult, Pool, train
 from unskew.core.held import Made
 from unskew.core.net import Net
+from unskew.core.step import LocalTraining
 from unskew.core.types import Tree
 from unskew.data.dataset import Dataset
 from unskew.data.mapped import is_mapped
@@ -59,13 +60,13 @@ class DeviceData:
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
         self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
 
-    def train(self, task: LocalTraining, client_jobs: Sequence[ClientJob]) -> list[ClientResult]:
+    def train(self, training: LocalTraining, client_jobs: Sequence[ClientJob]) -> list[ClientResult]:
         if self.stacked:
             play = partial(play_recorded, known=self.recordings) if self.record else None
             pool, there = self.with_made(client_jobs)
-            return train_stacked(task, pool, there, self.device, play)
+            return train_stacked(training, pool, there, self.device, play)
         alone = (self.with_made([e]) for e in client_jobs)
-        return [train(task, pool, one) for pool, (one,) in alone]
+        return [train(training, pool, one) for pool, (one,) in alone]
 
     def with_made(self, client_jobs: Sequence[ClientJob]) -> tuple[Pool, Sequence[ClientJob]]:
         """The pool that these jobs' places are in: a small one of its own where clients made samples themselves."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from unskew.arrays import Array
-from unskew.core.client import LocalTraining
 from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
+from unskew.core.step import LocalTraining
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
@@ -30,12 +30,12 @@ class Loop(Here):
         return f"one client after the other, {how}"
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
-        task = LocalTraining(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        training = LocalTraining(job.net, job.method.objective, job.local, job.seed)
         returns = []
         with working("clients", len(rows)) as advance:
             for row in rows:
                 returns += self.device_data(job).train(
-                    task, [make_client_job(job, leg, int(row), round_inputs, self.holdings)]
+                    training, [make_client_job(job, leg, int(row), round_inputs, self.holdings)]
                 )
                 advance(1)
         return gather_results(job, leg, rows, returns)

@@ -18,8 +18,9 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.nn.functional import pad
 
-from unskew.core.client import LocalTraining, Pool
+from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
+from unskew.core.step import LocalTraining
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 aten = torch.ops.aten
@@ -39,10 +40,12 @@ SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
 """Operations that may show their first argument's memory and have no schema that says so."""
 
 
-def play_recorded(task: LocalTraining, pool: Pool, block: ClientStack, known: dict[Any, Recording]) -> None:
+def play_recorded(
+    training: LocalTraining, pool: Pool, block: ClientStack, known: dict[Any, Recording]
+) -> None:
     """Train a block by recorded steps; ``known`` keeps them for the next block."""
     block = _widened(block)
-    stepper = Stepper(task, pool, block)
+    stepper = Stepper(training, pool, block)
     now = torch.zeros(1, dtype=torch.int64)
     held: dict[str, Tensor] = {}
     values: list[Tensor] = []
@@ -54,8 +57,14 @@ def play_recorded(task: LocalTraining, pool: Pool, block: ClientStack, known: di
                 clients = block.active[s]
                 held = _first_rows(stepper, clients)
                 values = [pool.x, pool.y, now, *held.values()]
-                alike = (task.net, repr(task.objectives), task.local, block.own_anchor, *_layout(held))
-            padded = task.net.norms and block.padded[s]  # without batch norm it makes no difference
+                alike = (
+                    training.net,
+                    repr(training.objectives),
+                    training.local,
+                    block.own_anchor,
+                    *_layout(held),
+                )
+            padded = training.net.norms and block.padded[s]  # without batch norm it makes no difference
             key = (alike, clients, padded)
             if key not in known:
                 if len(known) >= KEPT:
@@ -114,7 +123,7 @@ def _record(
         block = with_tensors(stepper.block, {k: v for k, v in found.items() if not k.startswith("state/")})
         block = replace(block, client_jobs=block.client_jobs[:clients])
         block.losses = found["losses"]
-        here = Stepper(stepper.task, replace(stepper.pool, x=x, y=y), block)
+        here = Stepper(stepper.training, replace(stepper.pool, x=x, y=y), block)
         here.state = nest({k.removeprefix("state/"): v for k, v in found.items() if k.startswith("state/")})
         here.step(now, clients, padded)
         now += 1

@@ -1,8 +1,8 @@
-"""Many clients as one: the client's loss vmapped over stacked models.
+"""Many clients as one: the step of local training over stacked models.
 
 A block of clients is sorted by number of steps, so that those still training are always a prefix. Short batches
 are padded with weight 0, and a client that has finished inside a prefix gets the learning rate 0. The arithmetic
-is that of ``unskew.core.client``; only the order of additions inside a kernel may differ.
+is that of ``unskew.core.step``; only the order of additions inside a kernel may differ.
 """
 
 from __future__ import annotations
@@ -14,24 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.func import vmap
 
-from unskew.core.client import (
-    ClientJob,
-    ClientResult,
-    LocalTraining,
-    Pool,
-    StepContext,
-    correct_gradients,
-    draw_numbers,
-    loss,
-    make_result,
-    mask_seeds,
-)
+from unskew.core.client import ClientJob, ClientResult, Pool, draw_numbers, make_result, mask_seeds
 from unskew.core.memory import flatten, nest
-from unskew.core.net import Net
-from unskew.core.optimisers import optimizer
-from unskew.core.slots import Batch
+from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, leaves, map_tensors
 
 
@@ -66,7 +52,7 @@ class ClientStack:
 
 
 def split_into_blocks(
-    task: LocalTraining, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device
+    training: LocalTraining, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device
 ) -> ClientStack:
     """Stack these jobs."""
     places = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
@@ -87,19 +73,19 @@ def split_into_blocks(
         rate[steps_of, np.repeat(np.arange(clients), counts)] = np.repeat([e.lr for e in ordered], counts)
     active = [int((counts > s).sum()) for s in range(steps)]
     padded = [bool((weight[s, : active[s]] == 0).any()) for s in range(steps)]
-    net = task.net
+    net = training.net
 
     def there(value: Any) -> Tensor:
         return torch.as_tensor(value).to(device)
 
     start, anchor = ([getattr(e, which) for e in ordered] for which in ("start", "anchor"))
     own_anchor = any(a is not anchor[0] for a in anchor)
-    mine = {o.name: _stacked([e.mine[o.name] for e in ordered], device) for o in task.objectives}
+    mine = {o.name: _stacked([e.mine[o.name] for e in ordered], device) for o in training.objectives}
     seeds = None
     if net.draws_masks:
         rows = np.zeros((steps, clients), np.int64)
         for i, e in enumerate(ordered):
-            rows[: e.plan.steps, i] = mask_seeds(task.seed, e).numpy()
+            rows[: e.plan.steps, i] = mask_seeds(training.seed, e).numpy()
         seeds = there(rows)
     return ClientStack(
         client_jobs=ordered,
@@ -110,7 +96,7 @@ def split_into_blocks(
         active=active,
         padded=padded,
         seeds=seeds,
-        draws=_drawn(task, ordered, steps, dtype, device),
+        draws=_drawn(training, ordered, steps, dtype, device),
         params=_stacked([{k: s[k] for k in net.trainable} for s in start], device),
         buffers=_stacked([{k: s[k] for k in net.buffers} for s in start], device),
         census=torch.stack([e.census for e in ordered]).to(device),
@@ -149,24 +135,15 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
 
 
 class Stepper:
-    """One optimiser step of a block's first clients.
+    """One step of a block's first clients."""
 
-    Clients do not touch each other, so the gradient of the sum of their losses is each one's own gradient: the
-    loss is vmapped, and one ordinary backward pass serves all.
-    """
-
-    def __init__(self, task: LocalTraining, pool: Pool, block: ClientStack, compile: bool = False):
-        self.task, self.pool, self.block = task, pool, block
-        self.rule = optimizer(task.local)
-        self.state = self.rule.init(block.params)
+    def __init__(self, training: LocalTraining, pool: Pool, block: ClientStack, compile: bool = False):
+        self.training, self.pool, self.block = training, pool, block
         anchored = 0 if block.own_anchor else None
         masked = 0 if block.seeds is not None else None
-        axes = (0, 0, 0, 0, 0, anchored, 0, 0, 0, masked)
-        self.losses = {padded: vmap(self._loss(padded), in_dims=axes) for padded in (False, True)}
-        if compile:
-            self.losses = {p: torch.compile(f, dynamic=False) for p, f in self.losses.items()}
-        changed = task.objectives or task.local.clip is not None
-        self.corrected = vmap(self._corrected(), in_dims=(0, *axes)) if changed else None
+        axes = StepInputs(0, 0, 0, 0, anchored, 0, None, 0, 0, masked)  # type: ignore[arg-type]  # rows, not tensors
+        self.local_step = LocalStep(training, axes, compile)
+        self.state = self.local_step.rule.init(block.params)
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
 
@@ -179,36 +156,27 @@ class Stepper:
             return here[:clients]
 
         x, y = self.pool.take(now(block.index))
-        params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
-        scene = (
-            _first(block.buffers, clients),
-            x,
-            y,
-            now(block.weight),
-            _first(block.anchor, clients) if block.own_anchor else block.anchor,
-            block.census[:clients],
-            {part: _first(tree, clients) for part, tree in block.mine.items()},
-            {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
-            None if block.seeds is None else now(block.seeds),
+        inputs = StepInputs(
+            buffers=_first(block.buffers, clients),
+            x=x,
+            y=y,
+            weight=now(block.weight),
+            anchor=_first(block.anchor, clients) if block.own_anchor else block.anchor,
+            census=block.census[:clients],
+            shared=block.shared,
+            mine={part: _first(tree, clients) for part, tree in block.mine.items()},
+            draws={part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
+            seed=None if block.seeds is None else now(block.seeds),
         )
-        found = self.losses[padded](params, *scene)
-        gradients = torch.autograd.grad(found.sum(), list(params.values()), allow_unused=True)
-        pairs = zip(params.items(), gradients, strict=True)
-        grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
-        with torch.no_grad():
-            if not isinstance(s, Tensor) and s == 0:
-                self._lay_out_like(grads)
-            still = _first(block.params, clients)
-            if self.corrected is not None:
-                grads = self.corrected(grads, still, *scene)
-            rate = now(block.rate)
-            alike = self.rate is not None and not isinstance(
-                s, Tensor
-            )  # an exact prefix: nobody has finished
-            count = s.squeeze(0) if isinstance(s, Tensor) else s
-            state = _first(self.state, clients)
-            self.rule.step(still, grads, state, self.rate if alike and self.rate is not None else rate, count)
-            block.losses[:clients] += torch.where(rate > 0, found.detach(), 0)
+        params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
+        state, losses = _first(self.state, clients), block.losses[:clients]
+        if isinstance(s, Tensor):  # some of these clients may have finished
+            self.local_step(params, inputs, state, now(block.rate), s.squeeze(0), losses, padded)
+            return
+        rate = now(block.rate) if self.rate is None else self.rate
+        grads = self.local_step(params, inputs, state, rate, s, losses, padded)
+        if s == 0:
+            self._lay_out_like(grads)
 
     def _lay_out_like(self, grads: Tree) -> None:
         """Give models the memory layout in which their gradients come: adding across layouts is slow."""
@@ -222,51 +190,9 @@ class Stepper:
                     old = tree[name]
                     tree[name] = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype).copy_(old)
 
-    def _loss(self, padded: bool) -> Callable[..., Tensor]:
-        """The loss of one client, to be vmapped; statistics must be arguments to be updated.
-
-        It does not refer to this stepper: a circle would keep a block's memory until the next garbage collection.
-        """
-        task, shared = self.task, self.block.shared
-
-        def one(params: Tree, *given: Any) -> Tensor:
-            net, batch, scene = _surroundings(task, shared, padded, *given)
-            return loss(task, net, params, batch, scene)
-
-        return one
-
-    def _corrected(self) -> Callable[..., Tree]:
-        """The gradient of one client as parts change it, to be vmapped like the loss."""
-        task, shared = self.task, self.block.shared
-
-        def one(grads: Tree, params: Tree, *given: Any) -> Tree:
-            net, batch, scene = _surroundings(task, shared, True, *given)
-            return correct_gradients(task, net, grads, params, batch, scene)
-
-        return one
-
-
-def _surroundings(
-    task: LocalTraining,
-    shared: Mapping[str, Tree],
-    padded: bool,
-    buffers: Tree,
-    x: Tensor,
-    y: Tensor,
-    weight: Tensor,
-    anchor: Tree,
-    census: Tensor,
-    mine: dict[str, Tree],
-    draws: dict[str, Tree],
-    seed: Tensor | None,
-) -> tuple[Net, Batch, StepContext]:
-    """One client's step but for its weights, of the tensors that ``vmap`` hands over."""
-    net = task.net.bound(buffers, seed, weight if padded else None)
-    return net, Batch(x, y, weight), StepContext(anchor, census, shared, mine, draws)
-
 
 def train_stacked(
-    task: LocalTraining,
+    training: LocalTraining,
     pool: Pool,
     client_jobs: Sequence[ClientJob],
     device: torch.device,
@@ -275,37 +201,37 @@ def train_stacked(
     """Train these clients together, step by step, those still active as a prefix."""
     if not client_jobs:
         return []
-    block = split_into_blocks(task, client_jobs, pool.mean.dtype, device)
+    block = split_into_blocks(training, client_jobs, pool.mean.dtype, device)
     if play is not None:
-        play(task, pool, block)
-        return unstack_results(task, pool, block)
-    stepper = Stepper(task, pool, block)
+        play(training, pool, block)
+        return unstack_results(training, pool, block)
+    stepper = Stepper(training, pool, block)
     for s in range(block.steps):
         stepper.step(s, block.active[s], block.padded[s])
-    return unstack_results(task, pool, block)
+    return unstack_results(training, pool, block)
 
 
-def unstack_results(task: LocalTraining, pool: Pool, block: ClientStack) -> list[ClientResult]:
+def unstack_results(training: LocalTraining, pool: Pool, block: ClientStack) -> list[ClientResult]:
     """The block's clients, in the order they were asked for: each a row of one copy, for a row's copy is a kernel."""
     back: list[ClientResult | None] = [None] * len(block.client_jobs)
     losses = block.losses.tolist()
     clients = len(block.client_jobs)
     ends = _first(block.params | block.buffers, clients)
-    start = _start(task, block)
-    moved = {k: (ends[k] - start[k]).unbind() for k in task.net.trainable}
+    start = _start(training, block)
+    moved = {k: (ends[k] - start[k]).unbind() for k in training.net.trainable}
     rows = {k: v.clone().unbind() for k, v in ends.items()}
     for i, (place, client_job) in enumerate(zip(block.places, block.client_jobs, strict=True)):
         end, gone = ({k: v[i] for k, v in tree.items()} for tree in (rows, moved))
-        back[place] = make_result(task, pool, client_job, end, gone, losses[i])
+        back[place] = make_result(training, pool, client_job, end, gone, losses[i])
     return [r for r in back if r is not None]
 
 
-def _start(task: LocalTraining, block: ClientStack) -> Tree:
+def _start(training: LocalTraining, block: ClientStack) -> Tree:
     """Where the block's clients began: one model for all, or a row each."""
     starts = [e.start for e in block.client_jobs]
     if all(s is starts[0] for s in starts):
         return starts[0]
-    return {k: torch.stack([s[k] for s in starts]).to(block.index.device) for k in task.net.trainable}
+    return {k: torch.stack([s[k] for s in starts]).to(block.index.device) for k in training.net.trainable}
 
 
 def _first(tree: Memory, clients: int) -> Memory:
@@ -322,16 +248,16 @@ def _stacked(trees: Sequence[Memory], device: torch.device) -> Memory:
 
 
 def _drawn(
-    task: LocalTraining,
+    training: LocalTraining,
     client_jobs: Sequence[ClientJob],
     steps: int,
     dtype: torch.dtype,
     device: torch.device,
 ) -> dict[str, Tree]:
     """Every part's random numbers, padded to the longest client and the largest batch."""
-    per_client = [draw_numbers(task, e, dtype) for e in client_jobs]
+    per_client = [draw_numbers(training, e, dtype) for e in client_jobs]
     found: dict[str, Tree] = {}
-    for part in task.objectives:
+    for part in training.objectives:
         found[part.name] = {}
         for name in per_client[0][part.name]:
             arrays = [d[part.name][name] for d in per_client]

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from unskew.core.client import ClientJob, LocalTraining, train
+from unskew.core.client import ClientJob, train
 from unskew.core.engine import RunPlan
 from unskew.core.held import BEFORE
 from unskew.core.method import Method
@@ -18,6 +18,7 @@ from unskew.core.query import ClientView
 from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.round import play_round
 from unskew.core.state import State
+from unskew.core.step import LocalTraining
 from unskew.core.store import ClientStore
 from unskew.core.types import Tree
 from unskew.errors import InputError, unknown
@@ -94,12 +95,12 @@ class Minimum:
         """The mean loss on all that the client holds, after training on it; ``t`` and ``whose`` name its draws."""
         job = client.job
         local = replace(job.local, epochs=None, steps=steps)
-        task = LocalTraining(job.net, (), local, job.seed, client.classes)
+        training = LocalTraining(job.net, (), local, job.seed)
         number = client.client if whose is None else whose
         work = plan(len(client), len(client), local, seed=job.seed, t=t, client=number)
         places, census = torch.arange(len(client)), torch.zeros(client.classes)
         client_job = ClientJob(number, t, client.model, client.model, places, work, local.lr, census, {}, {})
-        found = train(task, client.pool(), client_job).params
+        found = train(training, client.pool(), client_job).params
         return {"loss": client.losses(job.net, found).double().mean()}
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unskew.core.client import LocalTraining, StepContext, gradients
 from unskew.core.evaluate import judge_round
 from unskew.core.evaluate_clients import own_models
 from unskew.core.held import BEFORE
@@ -23,8 +22,9 @@ from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.query import ClientView
 from unskew.core.round import begin_parts, play_round
-from unskew.core.slots import Batch, Part, Select
+from unskew.core.slots import Part, Select
 from unskew.core.state import State, load_state, save_state
+from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
@@ -216,16 +216,20 @@ def one_step(setup: Setup, padding: int) -> Tree:
     y = torch.cat([y, torch.zeros(padding, dtype=y.dtype)])
     params = {k: net.initial[k].clone().requires_grad_() for k in net.trainable}
     buffers = {k: net.initial[k].clone() for k in net.buffers}
-    scene = StepContext(
+    inputs = StepInputs(
+        buffers=buffers,
+        x=x,
+        y=y,
+        weight=weight,
         anchor={k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()},
         census=torch.from_numpy(held.counts),
         shared=job.method.hand_out(memory, 0),
         mine=job.method.init_client(net, 1.0),
         draws={o.name: _first(o.draw(generator(0, "step", o.name), 1, 6), x.dtype) for o in parts},
+        seed=torch.tensor(7),
     )
-    here = net.bound(buffers, torch.tensor(7), weight if padding else None)
-    task = LocalTraining(net, parts, job.local, job.seed, view.classes)
-    grads, value = gradients(task, here, params, Batch(x, y, weight), scene)
+    training = LocalTraining(net, parts, job.local, job.seed)
+    grads, value = LocalStep(training).gradients(params, inputs, padded=padding > 0)
     return {"loss": value} | grads | {f"statistic {k}": v for k, v in buffers.items()}
 
 

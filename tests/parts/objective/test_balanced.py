@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from by_hand import Lens, numbers, seen
-from unskew.core.client import LocalTraining, StepContext, loss
 from unskew.core.method import Method
 from unskew.core.slots import Local
+from unskew.core.step import LocalTraining, StepInputs, loss
 from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.parts.objective import Balanced, FedLC
@@ -20,6 +20,9 @@ from unskew.testing.toy_federation import play, tiny
 
 class Seeing(Lens):
     """The lens as a whole pass."""
+
+    def bound(self, buffers, seed, weight):
+        return self
 
     def __call__(self, params, x):
         return self.classify(params, self.features(params, x))
@@ -88,10 +91,13 @@ def test_it_weighs_what_fedlc_has_lowered():
     """FedLC makes logits (0, 0) into margins (-1, -0.5) for 1 and 16 samples; the weight of class 0 is 17/2."""
     step = seen([[0.0, 0.0]], [0], census=[1, 16])
     parts = (FedLC(), Balanced())
-    task = LocalTraining(Seeing(), parts, Local(), 0, 2)
+    training = LocalTraining(Seeing(), parts, Local(), 0)
     nothing = {part.name: {} for part in parts}
-    scene = StepContext(step.anchor, step.census, nothing, nothing, nothing)
-    value = loss(task, Seeing(), step.params, step.batch, scene)
+    batch = step.batch
+    inputs = StepInputs(
+        {}, batch.x, batch.y, batch.weight, step.anchor, step.census, nothing, nothing, nothing
+    )
+    value = loss(training, step.params, inputs, padded=False)
     assert float(value) == pytest.approx(17 / 2 * float(torch.log1p(torch.exp(torch.tensor(0.5)))))
 
 

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from by_hand import numbers
-from unskew.core.client import LocalTraining, StepContext, gradients
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.slots import Batch, Local, Step
+from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import nbytes
 from unskew.errors import InputError
 from unskew.metrics.distance_correlation import distance_correlation
@@ -247,12 +247,10 @@ def _one_step(setup, part, memory, padding):
     arrays = part.draw(np.random.default_rng(0), 1, 6)
     draws = {k: torch.tensor(v[0]) for k, v in arrays.items()}
     anchor = {k: v.detach() + 0.1 for k, v in params.items()} | {k: v.clone() for k, v in buffers.items()}
-    scene = StepContext(
-        anchor, torch.zeros(3), {"flea": part.hand_out(memory, 1)}, {"flea": {}}, {"flea": draws}
-    )
-    here = net.bound(buffers, torch.tensor(7), weight if padding else None)
-    task = LocalTraining(net, (part,), Local(), 0, 3)
-    grads, value = gradients(task, here, params, Batch(x, y, weight), scene)
+    of_flea = {"flea": part.hand_out(memory, 1)}, {"flea": {}}, {"flea": draws}
+    inputs = StepInputs(buffers, x, y, weight, anchor, torch.zeros(3), *of_flea, torch.tensor(7))
+    step = LocalStep(LocalTraining(net, (part,), Local(), 0))
+    grads, value = step.gradients(params, inputs, padded=padding > 0)
     return {"loss": value} | grads | {f"statistic {k}": v for k, v in buffers.items()}
 
 

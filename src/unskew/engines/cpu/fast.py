@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult, LocalTraining
+from unskew.core.client import ClientJob, ClientResult
 from unskew.core.dispatch import gather_results, make_client_job, weigh_results
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.roster import Roster
+from unskew.core.step import LocalTraining
 from unskew.core.store import OWN_MODEL, ClientStore
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
@@ -305,12 +306,11 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     start = {k: v[1:] for k, v in rows.items()} if leg.stacked else models.row(1)
     leg = replace(leg, start=start, anchor=None if leg.anchor is None else models.row(0))
     store = ClientStore(as_tensors(work.memories))
-    task = LocalTraining(
+    training = LocalTraining(
         job.net,
         job.method.objective,
         job.local,
         job.seed,
-        device_data.dataset.classes,
         device_data.channels_last,
     )
     given = as_tensors(shared)
@@ -321,9 +321,9 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     if work.carry is not None:
         _go_on(client_jobs, work.carry)
     returns = (
-        device_data.train(task, client_jobs)
+        device_data.train(training, client_jobs)
         if work.adds is None
-        else _added(setup["sums"], device_data, task, client_jobs, work.adds)
+        else _added(setup["sums"], device_data, training, client_jobs, work.adds)
     )
     back: dict[int, ClientResult] = {}
     for row, done in zip(work.rows, returns, strict=True):
@@ -342,7 +342,7 @@ def _clients(dataset: Dataset, lists: dict[str, Tensor]) -> Holdings:
 def _added(
     board: Board,
     device_data: DeviceData,
-    task: LocalTraining,
+    training: LocalTraining,
     client_jobs: list[ClientJob],
     adds: tuple[int, list[float]],
 ) -> list[ClientResult]:
@@ -354,7 +354,7 @@ def _added(
     for first in range(0, len(client_jobs), size):
         some = client_jobs[first : first + size]
         for e, done, weight in zip(
-            some, device_data.train(task, some), weights[first : first + size], strict=True
+            some, device_data.train(training, some), weights[first : first + size], strict=True
         ):
             trees = [done.params, *done.uploads.values()]
             done.sound = all(

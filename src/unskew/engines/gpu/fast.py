@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult, LocalTraining
+from unskew.core.client import ClientJob, ClientResult
 from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
@@ -27,6 +27,7 @@ from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.plan import batches_in
 from unskew.core.roster import Roster
+from unskew.core.step import LocalTraining
 from unskew.core.types import Ids, Leg, Memory, Tree, Update, clone, map_tensors, nbytes
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu.prefetch import Ahead
@@ -99,7 +100,7 @@ class FastGPU(Here):
         device_data, together = self.device_data(job), _together(job, round_inputs.cohort)
         padded = pad_varying(job.method.objective, round_inputs.shared)
         round_inputs = replace(round_inputs, shared=padded)
-        task = LocalTraining(job.net, job.method.objective, job.local, job.seed, self.dataset.classes)
+        training = LocalTraining(job.net, job.method.objective, job.local, job.seed)
         client_jobs = [
             make_client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
         ]
@@ -116,7 +117,7 @@ class FastGPU(Here):
             try:
                 with self._current():
                     some = [client_jobs[i] for i in chosen]
-                    done = self._train(job, leg, task, device_data, some, round_inputs, not by_size)
+                    done = self._train(job, leg, training, device_data, some, round_inputs, not by_size)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):
                     raise
@@ -156,7 +157,7 @@ class FastGPU(Here):
         self,
         job: Job,
         leg: Leg,
-        task: LocalTraining,
+        training: LocalTraining,
         device_data: DeviceData,
         client_jobs: list[ClientJob],
         round_inputs: RoundInputs,
@@ -173,18 +174,18 @@ class FastGPU(Here):
         sizes = _batch_sizes(job, round_inputs.roster) if known else batch
         exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
         room = Room(size, steps, batch, job.net.norms and exact)
-        block = padded_to(room, split_into_blocks(task, client_jobs, job.dtype, self.device))
+        block = padded_to(room, split_into_blocks(training, client_jobs, job.dtype, self.device))
         way = Prefixes if self._stacks(job, together) else Lanes
-        stage = self._stage(way, task, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
+        stage = self._stage(way, training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
         if last:  # while the GPU is at work
             self._ahead.guess(job, leg, round_inputs)
-        return unstack_results(task, device_data.pool, block)
+        return unstack_results(training, device_data.pool, block)
 
     def _stage(
         self,
         way: type[Prefixes] | type[Lanes],
-        task: LocalTraining,
+        training: LocalTraining,
         device_data: DeviceData,
         room: Room,
         block: ClientStack,
@@ -192,12 +193,12 @@ class FastGPU(Here):
     ) -> Stage:
         """A stage that this block fits, from before or new; a room of its own for each size of batch."""
         for at, stage in enumerate(self._stages):
-            if type(stage.way) is way and stage.fits(task, room, block):
+            if type(stage.way) is way and stage.fits(training, room, block):
                 self._stages.append(self._stages.pop(at))
                 return stage
         del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
         self._stages.append(
-            Stage(task, device_data, room, block, way, self.capture, self.compile, self.precision)
+            Stage(training, device_data, room, block, way, self.capture, self.compile, self.precision)
         )
         return self._stages[-1]
 
@@ -358,7 +359,7 @@ class Stage:
 
     def __init__(
         self,
-        task: LocalTraining,
+        training: LocalTraining,
         device_data: DeviceData,
         room: Room,
         block: ClientStack,
@@ -367,7 +368,7 @@ class Stage:
         compile: bool,
         precision: str,
     ):
-        self.task, self.room = task, room
+        self.training, self.room = training, room
         # the anchor and what parts share are the run's own tensors, and later legs are copied into these
         shared = {part: clone(tree) for part, tree in block.shared.items()}
         params = (
@@ -376,16 +377,16 @@ class Stage:
         self.block = replace(block, params=params, anchor=clone(block.anchor), shared=shared)
         self.block.losses = block.losses.clone()
         self.signature = _signature(block)
-        net = task.net.patched() if way is Prefixes and task.net.convolves else task.net
-        inner = replace(task, net=net.halved() if precision == "bf16" else net)
+        net = training.net.patched() if way is Prefixes and training.net.convolves else training.net
+        inner = replace(training, net=net.halved() if precision == "bf16" else net)
         self.way: Lanes | Prefixes = way(inner, device_data.pool, self.block, room.exact, compile, capture)
 
-    def fits(self, task: LocalTraining, room: Room, block: ClientStack) -> bool:
+    def fits(self, training: LocalTraining, room: Room, block: ClientStack) -> bool:
         """Whether this stage can play that block as it is."""
-        same = (task.net, task.objectives, task.local) == (
-            self.task.net,
-            self.task.objectives,
-            self.task.local,
+        same = (training.net, training.objectives, training.local) == (
+            self.training.net,
+            self.training.objectives,
+            self.training.local,
         )
         return room == self.room and same and _signature(block) == self.signature
 

@@ -9,7 +9,8 @@ import warnings
 
 import torch
 
-from unskew.core.client import LocalTraining, Pool
+from unskew.core.client import Pool
+from unskew.core.step import LocalTraining
 from unskew.core.types import leaves
 from unskew.engines.stacked import ClientStack, Stepper
 
@@ -21,10 +22,16 @@ class Prefixes:
     """A block that stays where it is, and its stacked step as a graph for each of some numbers of clients."""
 
     def __init__(
-        self, task: LocalTraining, pool: Pool, block: ClientStack, exact: bool, compile: bool, capture: bool
+        self,
+        training: LocalTraining,
+        pool: Pool,
+        block: ClientStack,
+        exact: bool,
+        compile: bool,
+        capture: bool,
     ):
         self.block, self.capture = block, capture
-        self.stepper = Stepper(task, pool, block, compile=compile)
+        self.stepper = Stepper(training, pool, block, compile=compile)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
         self.sizes = sorted({max(1, round(block.census.shape[0] * share)) for share in SHARES})
         self.graphs: dict[int, torch.cuda.CUDAGraph] = {}

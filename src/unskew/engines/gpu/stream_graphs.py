@@ -2,23 +2,22 @@
 
 Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
 leaves most of the GPU idle. So where a model convolves, but for many clients with small filters, each keeps its own
-step, that of ``unskew.core.client``, and the GPU runs many clients' graphs at once. No client waits for another. Short
+step, that of ``unskew.core.step``, and the GPU runs many clients' graphs at once. No client waits for another. Short
 batches are padded, or get graphs of their own where batch norm is and they have few sizes.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.client import LocalTraining, Pool, StepContext, correct_gradients, loss
-from unskew.core.optimisers import optimizer
-from unskew.core.slots import Batch
-from unskew.core.types import Memory, Tree, leaves, map_tensors
+from unskew.core.client import Pool
+from unskew.core.step import LocalStep, LocalTraining, StepInputs
+from unskew.core.types import Memory, leaves, map_tensors
 from unskew.engines.stacked import ClientStack
 
 STREAMS = 16
@@ -38,14 +37,21 @@ class Lanes:
     """A block that stays where it is, and a lane for each of its rows."""
 
     def __init__(
-        self, task: LocalTraining, pool: Pool, block: ClientStack, exact: bool, compile: bool, capture: bool
+        self,
+        training: LocalTraining,
+        pool: Pool,
+        block: ClientStack,
+        exact: bool,
+        compile: bool,
+        capture: bool,
     ):
         rows = range(block.census.shape[0])
         # rows are sorted: the longest client, for whom all wait in the end, goes first
         tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
-        self.lanes = [Lane(task, pool, block, i, compile, tracks[i % len(tracks)]) for i in rows]
+        step = LocalStep(training, compile=compile)
+        self.lanes = [Lane(step, pool, block, i, tracks[i % len(tracks)]) for i in rows]
         self.batch = block.index.shape[2]
-        self.exact, self.norms = exact, task.net.norms
+        self.exact, self.norms = exact, training.net.norms
 
     def play(self, block: ClientStack) -> None:
         """All steps of a block that was copied into this one; clients take turns only in being launched."""
@@ -88,17 +94,13 @@ class Track:
 class Lane:
     """One row of a block that stays where it is, and the steps captured over it."""
 
-    def __init__(
-        self, task: LocalTraining, pool: Pool, block: ClientStack, i: int, compile: bool, track: Track | None
-    ):
-        self.task, self.pool, self.block, self.i = task, pool, block, i
+    def __init__(self, step: LocalStep, pool: Pool, block: ClientStack, i: int, track: Track | None):
+        self.step, self.pool, self.block, self.i = step, pool, block, i
         self.params = {k: v[i].detach().requires_grad_() for k, v in block.params.items()}
-        self.weights = {k: v[i] for k, v in block.params.items()}
+        self.weights = {k: v[i] for k, v in block.params.items()}  # the same memory
         self.buffers = _row(block.buffers, i)
-        self.rule = optimizer(task.local)
-        self.state = self.rule.init(self.weights)
+        self.state = step.rule.init(self.weights)
         self.now = torch.zeros(1, dtype=torch.int64, device=block.index.device)
-        self.loss: Callable[..., Tensor] = torch.compile(_loss, dynamic=False) if compile else _loss
         self.track = track  # None: nothing is captured
         self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
 
@@ -148,42 +150,23 @@ class Lane:
         return graph
 
     def _step(self, size: int, padded: bool) -> None:
-        block, i, task = self.block, self.i, self.task
+        block, i = self.block, self.i
 
         def now(value: Tensor) -> Tensor:
             return value[:, i].index_select(0, self.now).squeeze(0)
 
         x, y = self.pool.take(now(block.index)[:size])
-        weight = now(block.weight)[:size]
-        scene = StepContext(
-            _row(block.anchor, i) if block.own_anchor else block.anchor,
-            block.census[i],
-            block.shared,
-            {part: _row(tree, i) for part, tree in block.mine.items()},
-            {part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
+        inputs = StepInputs(
+            buffers=self.buffers,
+            x=x,
+            y=y,
+            weight=now(block.weight)[:size],
+            anchor=_row(block.anchor, i) if block.own_anchor else block.anchor,
+            census=block.census[i],
+            shared=block.shared,
+            mine={part: _row(tree, i) for part, tree in block.mine.items()},
+            draws={part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
+            seed=None if block.seeds is None else now(block.seeds),
         )
-        seed = None if block.seeds is None else now(block.seeds)
-        batch = Batch(x, y, weight)
-        value = self.loss(task, self.buffers, seed, padded, self.params, batch, scene)
-        found = torch.autograd.grad(value, list(self.params.values()), allow_unused=True)
-        pairs = zip(self.weights.items(), found, strict=True)
-        grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
-        with torch.no_grad():
-            net = task.net.bound(self.buffers, seed, weight if padded else None)
-            grads = correct_gradients(task, net, grads, self.weights, batch, scene)
-            rate = now(block.rate)
-            self.rule.step(self.weights, grads, self.state, rate, self.now.squeeze(0))
-            block.losses[i] += value.detach()
-
-
-def _loss(
-    task: LocalTraining,
-    buffers: Tree,
-    seed: Tensor | None,
-    padded: bool,
-    params: Tree,
-    batch: Batch,
-    scene: StepContext,
-) -> Tensor:
-    net = task.net.bound(buffers, seed, batch.weight if padded else None)
-    return loss(task, net, params, batch, scene)
+        rate, count = now(block.rate), self.now.squeeze(0)
+        self.step(self.params, inputs, self.state, rate, count, block.losses[i], padded)

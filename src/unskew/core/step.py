@@ -1,0 +1,167 @@
+"""One step of local training, written once: for one client, stacked over many, captured or recorded.
+
+``loss`` is the heart: what one client minimises in one step, a pure function of tensors. ``LocalStep`` is the whole
+step around it. Engines differ in how they call it (one client after the other, many as rows of one, a graph that is
+replayed), not in what it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from unskew.core.net import Net
+from unskew.core.optimisers import clip, optimizer
+from unskew.core.slots import Batch, Local, Objective, Out, Step
+from unskew.core.types import Memory, Tree
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """What all clients of a run have in common."""
+
+    net: Net
+    objectives: tuple[Objective, ...]
+    local: Local
+    seed: int
+    channels_last: bool = False  # the layout in which a CPU convolves fastest; same numbers up to rounding
+
+
+class StepInputs(NamedTuple):
+    """What one step of one client depends on beside its weights: only tensors, for steps are stacked and captured."""
+
+    buffers: Tree  # batch norm's statistics, which the step moves in place
+    x: Tensor
+    y: Tensor
+    weight: Tensor  # of each sample, 0 on padding
+    anchor: Tree
+    census: Tensor
+    shared: Mapping[str, Tree]
+    mine: Mapping[str, Memory]
+    draws: Mapping[str, Tree]
+    seed: Tensor | None = None  # of dropout masks
+
+    def bound(self, net: Net, padded: bool) -> Net:
+        """The net for this step; batch norm weighs samples where some are padding."""
+        return net.bound(self.buffers, self.seed, self.weight if padded else None)
+
+    def seen_by(self, part: Objective, net: Net, params: Tree, batch: Batch, out: Out | None = None) -> Step:
+        """What a part is shown: of what parts share, remember and draw, its own."""
+        own = self.shared[part.name], self.mine[part.name], self.draws[part.name]
+        return Step(net, params, self.anchor, batch, self.census, out, *own)
+
+
+def loss(training: LocalTraining, params: Tree, inputs: StepInputs, padded: bool) -> Tensor:
+    """Everything a client minimises, at ``params`` on one batch: a pure function but for the statistics."""
+    net, parts = inputs.bound(training.net, padded), training.objectives
+    batch = Batch(inputs.x, inputs.y, inputs.weight)
+    for part in parts:
+        batch = part.inputs(batch, inputs.seen_by(part, net, params, batch))
+    replaced = (part.forward(inputs.seen_by(part, net, params, batch)) for part in parts)
+    out = next((o for o in replaced if o is not None), None)
+    if out is None and any(part.needs.features for part in parts):
+        features = net.features(params, batch.x)
+        out = Out(net.classify(params, features), batch.y, features)
+    elif out is None:
+        out = Out(net(params, batch.x), batch.y)
+    logits, weights = out.logits, None
+    for part in parts:
+        logits = part.logits(logits, inputs.seen_by(part, net, params, batch, out))
+    for part in parts:  # what each class counts; None where no part says so
+        found = part.class_weights(inputs.seen_by(part, net, params, batch, out))
+        if found is not None:
+            weights = found if weights is None else weights * found
+    total = net.task.loss(logits, out.target, batch.weight, weights)
+    for part in parts:
+        total = total + part.penalty(inputs.seen_by(part, net, params, batch, out))
+    return total
+
+
+def correct(training: LocalTraining, grads: Tree, params: Tree, inputs: StepInputs, padded: bool) -> Tree:
+    """The gradient as parts change it, in the order written, and clipped last."""
+    net, batch = inputs.bound(training.net, padded), Batch(inputs.x, inputs.y, inputs.weight)
+    for part in training.objectives:
+        grads = part.correct(grads, inputs.seen_by(part, net, params, batch))
+    return grads if training.local.clip is None else clip(grads, training.local.clip)
+
+
+class LocalStep:
+    """The step: loss, gradient, the gradient as parts correct and clip it, the optimiser's move.
+
+    Where clients are stacked, ``axes`` says which inputs have a row for each client. Clients do not touch each other,
+    so the gradient of the sum of their losses is each one's own gradient: the loss is vmapped, and one ordinary
+    backward pass serves all.
+    """
+
+    def __init__(self, training: LocalTraining, axes: StepInputs | None = None, compile: bool = False):
+        self.rule = optimizer(training.local)
+        self._loss = {padded: _loss_of(training, padded) for padded in (False, True)}
+        self._correct = {padded: _correction_of(training, padded) for padded in (False, True)}
+        changed = [part for part in training.objectives if type(part).correct is not Objective.correct]
+        self.corrects = bool(changed) or training.local.clip is not None
+        if axes is not None:
+            self._loss = {p: vmap(f, in_dims=(0, *axes)) for p, f in self._loss.items()}
+            self._correct = {p: vmap(f, in_dims=(0, 0, *axes)) for p, f in self._correct.items()}
+        if compile:
+            self._loss = {p: torch.compile(f, dynamic=False) for p, f in self._loss.items()}
+
+    def gradients(self, params: Tree, inputs: StepInputs, padded: bool = False) -> tuple[Tree, Tensor]:
+        """The gradient that moves the weights, and the loss; ``params`` require gradients."""
+        value = self._loss[padded](params, *inputs)
+        total = value.sum() if value.dim() else value
+        found = torch.autograd.grad(total, list(params.values()), allow_unused=True)
+        pairs = zip(params.items(), found, strict=True)
+        grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
+        with torch.no_grad():
+            if self.corrects:
+                grads = self._correct[padded](grads, params, *inputs)
+            return grads, value.detach()
+
+    def __call__(
+        self,
+        params: Tree,
+        inputs: StepInputs,
+        state: Memory,
+        rate: float | Tensor,
+        count: int | Tensor,
+        losses: Tensor,
+        padded: bool = False,
+    ) -> Tree:
+        """Move ``params``, which require gradients, and the optimiser's ``state`` in place; add to ``losses``.
+
+        Of stacked clients with a rate each, those with the rate 0 have finished, and only wait for others. The gradient
+        comes back.
+        """
+        grads, value = self.gradients(params, inputs, padded)
+        with torch.no_grad():
+            self.rule.step(params, grads, state, rate, count)
+            if isinstance(rate, Tensor) and rate.dim():
+                value = torch.where(rate > 0, value, 0)
+            losses += value
+        return grads
+
+
+# Neither of these refers to a LocalStep: a circle would keep a block's memory until the next garbage collection.
+
+
+def _loss_of(training: LocalTraining, padded: bool) -> Callable[..., Tensor]:
+    """``loss`` over plain arguments, as ``vmap`` and ``torch.compile`` take them."""
+
+    def one(params: Tree, *inputs: Any) -> Tensor:
+        return loss(training, params, StepInputs(*inputs), padded)
+
+    return one
+
+
+def _correction_of(training: LocalTraining, padded: bool) -> Callable[..., Tree]:
+    """``correct``, likewise."""
+
+    def one(grads: Tree, params: Tree, *inputs: Any) -> Tree:
+        return correct(training, grads, params, StepInputs(*inputs), padded)
+
+    return one
