@@ -6,28 +6,21 @@ import pytest
 
 from by_hand import holding
 from unskew.core.method import Method
-from unskew.engines.gpu import fast as gpu
+from unskew.engines.gpu.fast import FastGPU
 from unskew.testing.toy_federation import apart, normed, play, tiny
 
 UNEQUAL = holding([[12, 3, 0], [0, 9, 1], [4, 4, 4], [0, 0, 30], [21, 0, 0], [0, 8, 8]])
 
 
-def test_stages_of_tuned_batches_last(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stages_of_tuned_batches_last() -> None:
     """Batches of at most 30/5 = 6 have room for 8, though the run's own is 64; a few stages serve twelve rounds."""
-    rooms: list[gpu.Room] = []
-
-    class Watched(gpu.Stage):
-        def __init__(self, task, site, room, *rest):  # type: ignore[no-untyped-def]
-            rooms.append(room)
-            super().__init__(task, site, room, *rest)
-
-    monkeypatch.setattr(gpu, "Stage", Watched)
     method = Method.parse("dynamic(beta=5)")
     given = {"cohort": 2, "rounds": 12, "batch": 64}
-    found = play(method, UNEQUAL, engine=gpu.FastGPU("cpu"), **given)
+    engine = FastGPU("cpu")
+    found = play(method, UNEQUAL, engine=engine, **given)
     assert apart(play(method, UNEQUAL, **given).state.params, found.state.params) < 1e-9
-    assert {room.batch for room in rooms} <= {1, 2, 4, 8}
-    assert len(rooms) < 12
+    assert {room.batch for room in engine.rooms} <= {1, 2, 4, 8}
+    assert len(engine.rooms) < 12
 
 
 @pytest.mark.parametrize(
@@ -38,12 +31,12 @@ def test_a_fresh_engine_changes_no_bit(method: str) -> None:
     parsed, held = Method.parse(method), tiny(sizes=(5, 13, 9, 24, 7, 2, 36, 8, 17, 30))
     given = {"cohort": 3, "rounds": 6, "batch": 8, "precision": "fp32", "model": normed}
 
-    class Forgetful(gpu.FastGPU):
+    class Forgetful(FastGPU):
         """An engine that is closed before every leg."""
 
         def visit(self, *rest):  # type: ignore[no-untyped-def]
             self.close()
             return super().visit(*rest)
 
-    one = play(parsed, held, engine=gpu.FastGPU("cpu"), **given)
+    one = play(parsed, held, engine=FastGPU("cpu"), **given)
     assert play(parsed, held, engine=Forgetful("cpu"), stopped=True, **given).hash == one.hash

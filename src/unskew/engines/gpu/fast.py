@@ -63,7 +63,12 @@ NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 
 
 class FastGPU(Here):
-    """Stacked clients and captured steps on one device."""
+    """Stacked clients and captured steps on one device.
+
+    ``stack``: whether clients are stacked (where the model can be) or run side by side; by default as their number and
+    their model decide. ``memory``: the bytes that blocks are sized to; by default all that the device has. ``rooms``
+    tells for which sizes tensors were laid out and steps captured, one entry each time.
+    """
 
     name = "fast"
 
@@ -74,10 +79,14 @@ class FastGPU(Here):
         compile: bool = False,
         precision: str = "fp32",
         capture: bool | None = None,
+        stack: bool | None = None,
+        memory: int | None = None,
     ):
         self.device = torch.device(device)
         self.capture = self.device.type == "cuda" if capture is None else capture
         self.block, self.compile, self.precision = block, compile, precision
+        self.stack, self.memory = stack, memory
+        self.rooms: list[Room] = []
         self.largest: int | None = None  # a block that did not fit halves this
         self._data: DeviceData | None = None
         self._stages: list[Stage] = []  # the last one used comes last
@@ -145,9 +154,15 @@ class FastGPU(Here):
         return self._data
 
     def again(self) -> FastGPU:
-        twin = FastGPU(str(self.device), self.block, self.compile, self.precision, self.capture)
+        alike = (self.block, self.compile, self.precision, self.capture, self.stack, self.memory)
+        twin = FastGPU(str(self.device), *alike)
         twin.hold(Holdings(self.holdings.federation))
         return twin
+
+    @property
+    def plans_ahead(self) -> tuple[int, int]:
+        """After the first leg: how many clients' plans were ready when their leg came, and how many were not."""
+        return self._ahead.ready, self._ahead.late
 
     def close(self) -> None:
         self._data = None
@@ -171,7 +186,7 @@ class FastGPU(Here):
         else:
             steps, batch = _longest(job, round_inputs.roster, client_jobs)
         known = not tuned and leg.settings.per_class is None
-        sizes = _batch_sizes(job, round_inputs.roster) if known else batch
+        sizes = batch_sizes(job, round_inputs.roster) if known else batch
         exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
         room = Room(size, steps, batch, job.net.norms and exact)
         block = padded_to(room, split_into_blocks(training, client_jobs, job.dtype, self.device))
@@ -197,6 +212,7 @@ class FastGPU(Here):
                 self._stages.append(self._stages.pop(at))
                 return stage
         del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
+        self.rooms.append(room)
         self._stages.append(
             Stage(training, device_data, room, block, way, self.capture, self.compile, self.precision)
         )
@@ -222,7 +238,7 @@ class FastGPU(Here):
 
     def _should_hold(self, job: Job, stacks: bool) -> int:
         """How many clients fit by a rough count of bytes; a count that was too high is halved when it shows."""
-        memory = _memory(self.device)
+        memory = self.memory or _memory(self.device)
         if memory is None:
             return STACKED
         shape = job.roster.dataset.shape
@@ -244,6 +260,7 @@ class FastGPU(Here):
         if self._decided[0] != about:
             held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
             small = held <= SMALL_PATCHES and (together >= MANY_CLIENTS or not job.net.convolves)
+            small = small if self.stack is None else self.stack
             trial = job.net.patched()
             trial.to(self.device)  # what vmap can run differs between devices
             self._decided = about, small and trial.stackable(shape)
@@ -305,7 +322,7 @@ def _longest(job: Job, roster: Roster, client_jobs: list[ClientJob]) -> tuple[in
     return max(whole, here[0]), max(batch, here[1])
 
 
-def _batch_sizes(job: Job, roster: Roster) -> int:
+def batch_sizes(job: Job, roster: Roster) -> int:
     """How many different sizes the batches of these clients have, where they use all their data."""
     if not (job.net.convolves and job.net.norms):
         return 0  # nobody asks

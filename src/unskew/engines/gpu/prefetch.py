@@ -24,14 +24,18 @@ class Ahead:
 
     def __init__(self) -> None:
         self.made: dict[PlanInputs, Plan] = {}
+        self.ready, self.late = 0, 0  # plans that were there when their leg came, and those that were not
         self._missed = 0  # guesses in a row that nobody asked for
         self._opening = (-1, 1.0)  # the round at hand, and the share of its first leg
 
     def begin(self, leg: Leg, t: int, plans: Iterable[Plan]) -> None:
         """A leg begins that turned out to need these plans."""
+        early = {id(plan) for plan in self.made.values()}
+        there = [id(plan) in early for plan in plans]
         if self.made:
-            early = {id(plan) for plan in self.made.values()}
-            self._missed = 0 if any(id(plan) in early for plan in plans) else self._missed + 1
+            self._missed = 0 if any(there) else self._missed + 1
+        if t > 0 or leg.done > 0:  # the first leg of all comes before any guess
+            self.ready, self.late = self.ready + sum(there), self.late + len(there) - sum(there)
         if self._opening[0] != t:
             self._opening = t, leg.epochs
 
