@@ -22,7 +22,7 @@ def part_with(base: type[Part], **defined: Any) -> Part:
 @pytest.mark.parametrize(("slot", "hook"), [(slot, hook) for slot in RENAMED for hook in RENAMED[slot]])
 def test_an_old_hook_is_refused_in_a_sentence(slot: str, hook: str) -> None:
     with pytest.raises(
-        InputError, match=rf"Own defines {hook}, which is said otherwise now: (write|name)"
+        InputError, match=rf"^Own has hooks that nothing would call: for {hook} (write|name)"
     ) as told:
         Method.of(part_with(SLOTS[slot], **{hook: True}))
     assert "\n" not in str(told.value)
@@ -31,9 +31,21 @@ def test_an_old_hook_is_refused_in_a_sentence(slot: str, hook: str) -> None:
 @pytest.mark.parametrize("verb", EXCHANGES)
 def test_a_plain_objective_has_no_verb_of_an_exchange(verb: str) -> None:
     """Nothing would call it; the sentence says what to derive from, and there it works."""
-    with pytest.raises(InputError, match=f"Own defines {verb}.* derive it from Exchange"):
+    with pytest.raises(InputError, match=f"for {verb} derive it from Exchange"):
         Method.of(part_with(Objective, **{verb: getattr(Exchange, verb)}))
     assert Method.of(part_with(Exchange, **{verb: getattr(Exchange, verb)})).exchange
+
+
+def test_all_that_is_to_change_is_said_at_once() -> None:
+    """A part as the page on parts of one's own had it: two verbs of an exchange, and a need."""
+    old = {"needs_global": False, "init_client": Exchange.init_client, "report": Exchange.report}
+    with pytest.raises(InputError) as told:
+        Method.of(part_with(Objective, **old))
+    assert str(told.value) == (
+        "Own has hooks that nothing would call: for needs_global write `needs: ClassVar[Needs] = "
+        "Needs(global_model=False)` where it is not needed; for init_client and report derive it from Exchange, an "
+        "Objective that also remembers and exchanges (all in unskew.parts)"
+    )
 
 
 def test_the_checks_say_the_same() -> None:

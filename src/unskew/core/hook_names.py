@@ -1,4 +1,4 @@
-"""Hooks that parts of one's own may still have under an old name or in an old place: each is refused in a sentence.
+"""Hooks that parts of one's own may still have under an old name or in an old place: refused, in one sentence.
 
 Nothing would call them any more, and a run that leaves a hook out without a word gives other numbers.
 """
@@ -38,13 +38,14 @@ def refuse_old_hooks(kind: type[Part], called: str) -> None:
     def defines(hook: str) -> bool:
         return hasattr(kind, hook) and hook not in fields
 
-    for old, instead in RENAMED.get(kind.slot, {}).items():
-        if defines(old):
-            raise InputError(f"{called} defines {old}, which is said otherwise now: {instead}")
+    told = [f"for {old} {said}" for old, said in RENAMED.get(kind.slot, {}).items() if defines(old)]
     if issubclass(kind, Objective) and not issubclass(kind, Exchange):
-        verb = next((verb for verb in EXCHANGES if defines(verb)), None)
-        if verb is not None:
-            raise InputError(
-                f"{called} defines {verb}, which an Objective does not have: derive it from Exchange, an Objective "
-                "that also remembers and exchanges (from unskew.parts import Exchange)"
+        verbs = [verb for verb in EXCHANGES if defines(verb)]
+        if verbs:
+            told.append(
+                f"for {' and '.join(verbs)} derive it from Exchange, an Objective that also remembers and exchanges"
             )
+    if told:
+        raise InputError(
+            f"{called} has hooks that nothing would call: {'; '.join(told)} (all in unskew.parts)"
+        )

@@ -159,7 +159,7 @@ def check_neutral(part: Subject) -> None:
 
 
 def check_select(part: Subject) -> None:
-    """Who is selected: each once, nobody who is excluded, no stranger."""
+    """Who is selected: each once, nobody who is excluded, no stranger, and no more than it said beforehand."""
     if not isinstance(part, Select):
         return
     federation, taken = tiny(), np.array([1, 4], np.int64)
