@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -206,5 +207,5 @@ def test_runs_that_are_no_grid_share_their_settings_once(write_run: WriteRun, tm
     page = write_report(tmp_path / "runs", tmp_path / "report.html")
     text = page.read_text().split('id="repeat"')[1]
     assert text.split("<details")[0].count("batch = 7") == 1
-    assert "method = &quot;sem&quot;<br>lr = 0.2<br>seed = 3" in text
+    assert 'method = "sem"<br>lr = 0.2<br>seed = 3' in unescape(text)
     assert told(page, tmp_path, 1200)["open"] == []

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import unskew
 from unskew.errors import InputError
 from unskew.metrics import skew
 from unskew.report.charts import partition_picture
@@ -30,7 +31,7 @@ def picture() -> object:
 def test_a_page_fetches_nothing() -> None:
     """No script, style, font or image from elsewhere: it works with no network."""
     text = page("Skew", [Figure(themed(picture()))])
-    own = re.sub(r"<script type=module>.*?</script>", "", text, flags=re.DOTALL)
+    own = re.sub(r'<script type="module">.*?</script>', "", text, flags=re.DOTALL)
     assert len(own) < 50_000 < len(text)  # the library is inside, once
     assert not re.search(r"\b(src|href)=|@import|url\(", own)
 
@@ -45,6 +46,17 @@ def test_text_is_escaped_everywhere() -> None:
     evil = "</script><script>alert(1)</script>"
     blocks = [Heading(evil), Paragraph(evil), TableBlock([evil], [[evil]]), Figure({"title": evil}, evil)]
     assert "<script>alert" not in page(evil, blocks, evil)
+
+
+def test_every_template_is_escaped_and_no_page_is_made_elsewhere() -> None:
+    """HTML stands in templates alone, which come with the package and trust no value by themselves."""
+    source = Path(unskew.__file__).parent
+    templates = sorted((source / "report" / "templates").glob("*.html"))
+    assert [file.name for file in templates] == ["blocks.html", "card.html", "page.html", "results.html"]
+    assert not [file.name for file in templates if re.search(r"\|\s*safe\b|autoescape", file.read_text())]
+    markup = re.compile(r"""["'(>]</?(?:a|b|div|h[1-6]|li|p|small|span|table|td|th|tr|ul)\b[^"']*>""")
+    made = [file.name for file in source.rglob("*.py") if markup.search(file.read_text("utf-8"))]
+    assert made == []
 
 
 def test_a_failed_write_leaves_the_old_page(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 
 from unskew.privacy.laboratory import FOLDER, saved_pictures
 from unskew.privacy.quality import nearly
+from unskew.report.rendering import piece
 from unskew.report.theme import INK
 
 GRIDS = {"reconstructions": "Originals and reconstructions", "inversions": "Out of model updates"}
@@ -27,12 +28,8 @@ class Image:
     caption: str
     alt: str
 
-    def html(self, at: int) -> str:
-        data = base64.b64encode(self.png).decode()
-        return (
-            f'<figure><img alt="{html.escape(self.alt)}" src="data:image/png;base64,{data}" style="max-width:100%">'
-            f"<figcaption>{html.escape(self.caption)}</figcaption></figure>"
-        )
+    def html(self, at: int) -> Markup:
+        return piece("blocks.html", "image")(base64.b64encode(self.png).decode(), self.caption, self.alt)
 
 
 def label(record: dict[str, Any], told: dict[str, Any]) -> str:

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import html
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from markupsafe import Markup
+
 from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.report.browser import script
+from unskew.report.rendering import piece, render
 from unskew.report.style import STYLE
 from unskew.version import __version__
 
 
 @dataclass(frozen=True)
 class Heading:
-    text: str
+    """A heading, which can be linked to where it has a name; ``level`` 2 or 3."""
 
-    def html(self, at: int) -> str:
-        return f"<h2>{html.escape(self.text)}</h2>"
+    text: str
+    name: str = ""
+    level: int = 2
+
+    def html(self, at: int) -> Markup:
+        return piece("blocks.html", "heading")(self.text, self.name, self.level)
 
 
 @dataclass(frozen=True)
@@ -30,8 +35,8 @@ class Paragraph:
     text: str
     quiet: bool = False
 
-    def html(self, at: int) -> str:
-        return f"<p{' class=quiet' if self.quiet else ''}>{html.escape(self.text)}</p>"
+    def html(self, at: int) -> Markup:
+        return piece("blocks.html", "paragraph")(self.text, self.quiet)
 
 
 @dataclass(frozen=True)
@@ -45,22 +50,18 @@ class TableBlock:
     rows: Sequence[Sequence[str]]
     numbers: frozenset[str] = frozenset()
 
-    def html(self, at: int) -> str:
-        kinds = [" class=number" if h in self.numbers else "" for h in self.head]
-        head = "".join(f"<th{k}>{html.escape(h)}</th>" for h, k in zip(self.head, kinds, strict=True))
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f'<td{k} data-title="{html.escape(h)}">{html.escape(c)}</td>'
-                for c, k, h in zip(row, kinds, self.head, strict=True)
-            )
-            + "</tr>"
-            for row in self.rows
-        )
-        stack = " class=stack" if len(self.head) > 3 else ""
-        return (
-            f"<div class=wide><table{stack}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+    def html(self, at: int) -> Markup:
+        columns = [(title, "number" if title in self.numbers else "") for title in self.head]
+        rows = [TableRow(row) for row in self.rows]
+        return piece("blocks.html", "table")(columns, rows, "stack" if len(columns) > 3 else "")
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of a table: texts, or pieces of HTML; ``kind`` is its style class."""
+
+    cells: Sequence[str]
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,46 +72,38 @@ class Figure:
     caption: str = ""
     alt: str = ""
 
-    def html(self, at: int) -> str:
-        # '<' is written as an escape so that no label can close the script element
-        data = json.dumps(self.specification, separators=(",", ":")).replace("<", "\\u003c")
-        caption = f"<figcaption>{html.escape(self.caption)}</figcaption>" if self.caption else ""
-        told = f' role=img aria-label="{html.escape(self.alt)}"' if self.alt else ""
-        return (
-            f'<figure><div id="chart{at}" class=wide{told}></div>{caption}</figure>'
-            f'<script type="application/json" data-chart="chart{at}">{data}</script>'
-        )
+    def html(self, at: int) -> Markup:
+        return piece("blocks.html", "chart")(at, self.specification, self.caption, self.alt)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A block that a template made."""
+
+    text: Markup
+
+    def html(self, at: int) -> Markup:
+        return self.text
 
 
 class Block(Protocol):
     """A piece of a page. ``at`` is its place, which makes a name of its own for what needs one."""
 
-    def html(self, at: int) -> str: ...
+    def html(self, at: int) -> Markup: ...
 
 
 def page(title: str, blocks: Sequence[Block], subtitle: str = "", style: str = "") -> str:
     """The whole page as text; ``style`` is laid over the common one."""
-    body = "\n".join(block.html(at) for at, block in enumerate(blocks))
     drawn = any(isinstance(block, Figure) for block in blocks)
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="generator" content="unskew {__version__}">
-<title>{html.escape(title)}</title>
-<style>{STYLE}{style}</style>
-</head>
-<body>
-<main>
-<header><h1>{html.escape(title)}</h1>{f"<p>{html.escape(subtitle)}</p>" if subtitle else ""}</header>
-{body}
-<footer>unskew {__version__}</footer>
-</main>
-{f"<script type=module>{script()}</script>" if drawn else ""}
-</body>
-</html>
-"""
+    return render(
+        "page.html",
+        title=title,
+        subtitle=subtitle,
+        blocks=[block.html(at) for at, block in enumerate(blocks)],
+        style=Markup(STYLE + style),
+        script=Markup(script()) if drawn else "",
+        version=__version__,
+    )
 
 
 def save_page(

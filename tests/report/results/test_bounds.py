@@ -72,7 +72,7 @@ def test_the_page_lists_every_site_by_its_name(write_run: WriteRun, tmp_path: Pa
     text = re.sub(r' data-title="[^"]*"', "", (tmp_path / "report.html").read_text())
     assert "Should a client join?" in text
     assert (
-        "<td>north</td><td class=number>40.0</td><td class=number>80.0</td><td class=number>+40.0</td>"
+        '<td>north</td><td class="number">40.0</td><td class="number">80.0</td><td class="number">+40.0</td>'
         in text
     )
     assert "nothing at all: no model leaves a client" in text

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_a_failure_leaves_the_old_report_whole(
 def test_the_page_says_everything_in_words_too(six_runs: Path, write_run: WriteRun, tmp_path: Path) -> None:
     """Headline, numbers, unfinished runs, disclosure and recipe are text: readable with no picture at all."""
     write_run("sweep/cut", [0.3], method="fedavg", seed=7, status="running", rounds=3)
-    text = write_report(six_runs, tmp_path / "a.html").read_text()
+    text = unescape(write_report(six_runs, tmp_path / "a.html").read_text())
     for said in (
         "<h1>full beats fedavg by 5.0 points</h1>",
         "Global test accuracy of the global model, in percent",
@@ -142,7 +143,7 @@ def test_the_page_says_everything_in_words_too(six_runs: Path, write_run: WriteR
         "fedavg, seed 7: interrupted after round 1 of 3, last accuracy 30.0% (round 1)",
         "Every client that was asked answered in time",
         "nothing more",
-        "seed = &quot;0-2&quot;",
+        'seed = "0-2"',
         "unskew sweep experiment.toml --out runs/again",
         'aria-label="Learning curves.',
     ):

@@ -7,11 +7,10 @@ from typing import Any
 
 from unskew.errors import InputError
 from unskew.notices import warn
-from unskew.report.page import Block, Paragraph, TableBlock
+from unskew.report.page import Block, Heading, Paragraph, TableBlock
 from unskew.report.results import words
 from unskew.report.results.gather import Record, number
 from unskew.report.results.leaderboard import Row
-from unskew.report.results.markup import Title
 from unskew.runs.client_names import with_numbers
 
 MOST_PICTURES = 4
@@ -97,7 +96,7 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
             "No run was attacked; `unskew attack RUN` tries what can be got out of it.", quiet=True
         )
         return
-    yield Title("What attacks got out of it", "attacks", 3)
+    yield Heading("What attacks got out of it", "attacks", 3)
     yield TableBlock(
         ["method", "attack", "what it found"],
         [

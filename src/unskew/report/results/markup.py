@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from typing import Any
 
+from markupsafe import Markup
+
+from unskew.report.page import Piece, TableRow
+from unskew.report.rendering import piece
 from unskew.report.results import words
 from unskew.report.results.groups import Problem
 from unskew.report.results.leaderboard import Row
@@ -16,34 +19,15 @@ from unskew.report.results.statistics import Estimate, Spread
 from unskew.report.theme import RULE
 
 
-@dataclass(frozen=True)
-class Markup:
-    """Finished HTML."""
-
-    text: str
-
-    def html(self, at: int) -> str:
-        return self.text
-
-
-@dataclass(frozen=True)
-class Title:
-    """A heading that can be linked to; ``level`` 2 or 3."""
-
-    text: str
-    name: str
-    level: int = 2
-
-    def html(self, at: int) -> str:
-        name = f' id="{self.name}"' if self.name else ""
-        return f"<h{self.level}{name}>{escape(self.text)}</h{self.level}>"
+def _results(name: str, *values: Any, **more: Any) -> Markup:
+    return piece("results.html", name)(*values, **more)
 
 
 OTHER: dict[Spread, str] = {"ci": "the standard deviation (sd)", "sd": "the 95% interval"}
 """What stands below ± in the leaderboard, where ± is the one or the other."""
 
 
-def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Markup:
+def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Piece:
     """Every group with what it reached, how sure that is and what it cost; the best final stands out."""
     seeds = max(row.final.n for row in rows)
     caption = "Global test accuracy of the global model, in percent" + (
@@ -53,22 +37,14 @@ def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Markup
         else "; with one seed there is no interval"
     )
     columns = _columns(rows, looks)
-    head = "".join(f"<th{_kind(kind)} scope=col>{escape(title)}" for title, kind, _ in columns)
-    body = "".join(
-        f"<tr{_kind('bound' if row.group.bound else '')}>"
-        + "".join(
-            f'<td{_kind(kind)} data-title="{escape(title)}">{cell(row)}' for title, kind, cell in columns
-        )
-        for row in rows
-    )
-    return Markup(
-        f"<div class=wide><table class='leaderboard stack'><caption>{caption}</caption>"
-        f"<thead><tr>{head}</thead><tbody>{body}</tbody></table></div>"
-    )
+    lines = [
+        TableRow([cell(row) for _, _, cell in columns], "bound" if row.group.bound else "") for row in rows
+    ]
+    return _table([(title, kind) for title, kind, _ in columns], lines, "leaderboard stack", caption)
 
 
 Column = tuple[str, str, Callable[[Row], str]]
-"""Title, kind (the style class) and the HTML of a row's cell."""
+"""Title, kind (the style class) and a row's cell: a text, or a piece of HTML."""
 
 
 def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
@@ -88,8 +64,8 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
         (
             "best, %",
             "number",
-            lambda row: (
-                _estimate(row.best, full=True) + f"<small>in round {words.span(row.best_rounds)}</small>"
+            lambda row: _results(
+                "with_note", _estimate(row.best, full=True), f"in round {words.span(row.best_rounds)}"
             ),
         )
     )
@@ -113,42 +89,35 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
     return columns
 
 
-def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, Style]) -> Markup:
+def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, Style]) -> Piece:
     """Final accuracy by method and problem, where there are several; the fewer of the two are the columns."""
     labels = list(dict.fromkeys(row.group.label for _, rows in tables for row in rows))
     names = words.short_names([problem for problem, _ in tables])
-    methods = [f"{_swatch(looks[label])}{escape(label)}" for label in labels]
-    places = [f'<a href="#problem{at}">{escape(name)}</a>' for at, name in enumerate(names)]
-    cells = []
+    methods: list[str] = [_results("swatched", _swatch(looks[label]), label) for label in labels]
+    places: list[str] = [_results("link", f"problem{at}", name) for at, name in enumerate(names)]
+    cells: list[list[str]] = []
     for label in labels:
-        across = []
+        line = []
         for _, rows in tables:
             row = next((row for row in rows if row.group.label == label), None)
             best = row is words.contenders(rows)[0]
-            across.append(_estimate(row.final, bold=best) if row else words.DASH)
-        cells.append(across)
+            line.append(_estimate(row.final, bold=best) if row else words.DASH)
+        cells.append(line)
     if len(tables) > len(labels):
         cells = [list(column) for column in zip(*cells, strict=True)]
-        down, across, first, plain = places, [escape(label) for label in labels], "", labels
+        down, across, first = places, labels, ""
     else:
-        down, across, first, plain = methods, places, " class=who", names
-    head = "".join(f"<th class=number scope=col>{title}" for title in across)
-    body = "".join(
-        f"<tr><td{first}>{title}"
-        + "".join(
-            f'<td class=number data-title="{escape(of)}">{cell}' for of, cell in zip(plain, line, strict=True)
-        )
-        for title, line in zip(down, cells, strict=True)
-    )
-    return Markup(
-        "<div class=wide><table class=stack><caption>Final global test accuracy in percent, "
-        f"mean ± {words.MEANING[tables[0][1][0].final.spread]}; "
-        "in bold the highest of each data setting, upper bounds aside</caption>"
-        f"<thead><tr><th scope=col>{head}</thead><tbody>{body}</tbody></table></div>"
+        down, across, first = methods, places, "who"
+    return _table(
+        [("", first), *((title, "number") for title in across)],
+        [TableRow([title, *line]) for title, line in zip(down, cells, strict=True)],
+        "stack",
+        f"Final global test accuracy in percent, mean ± {words.MEANING[tables[0][1][0].final.spread]}; "
+        "in bold the highest of each data setting, upper bounds aside",
     )
 
 
-def cost_table(rows: Sequence[Row], at: int) -> Markup:
+def cost_table(rows: Sequence[Row], at: int) -> Piece:
     """What it cost to reach the target at this place; who never does has empty cells, and it is said."""
     goal = words.goal(rows[0].reached[at])
     costs: list[tuple[str, Callable[[Reached], float | None], Callable[[float], str]]] = [
@@ -171,80 +140,53 @@ def cost_table(rows: Sequence[Row], at: int) -> Markup:
     body = []
     for row in rows:
         to = row.reached[at]
-        cells = [escape(row.group.label), escape(words.seeds_reaching(row, to))]
+        cells = [row.group.label, words.seeds_reaching(row, to)]
         for title, value_of, said in costs:
             value = value_of(to)
             hidden = row.group.bound == "upper" and (
                 "clients" in title or title in ("bytes together", "on the air")
             )
             cells.append(words.DASH if hidden and to.seeds else "" if value is None else said(value))
-        body.append(cells)
+        body.append(TableRow(cells))
     caption = f"From the start to the first evaluated round with {goal} or more" + (
         ", mean over the seeds that get there; empty where none does"
         if several
         else "; empty where it does not"
     )
-    lines = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{_kind('number' if k > 1 else '')} data-title='{escape(head[k])}'>{cell}"
-            for k, cell in enumerate(cells)
-        )
-        for cells in body
-    )
-    titles = "".join(
-        f"<th{_kind('number' if k > 1 else '')} scope=col>{escape(title)}" for k, title in enumerate(head)
-    )
-    return Markup(
-        f"<div class=wide><table class='reach stack'><caption>{caption}</caption>"
-        f"<thead><tr>{titles}</thead><tbody>{lines}</tbody></table></div>"
-    )
+    columns = [(title, "number" if k > 1 else "") for k, title in enumerate(head)]
+    return _table(columns, body, "reach stack", caption)
 
 
-def notice(lines: Sequence[str], title: str) -> Markup:
+def notice(lines: Sequence[str], title: str) -> Piece:
     """Something that must not be overlooked."""
-    items = "".join(f"<li>{escape(line)}" for line in lines)
-    return Markup(f"<div class=notice role=note><strong>{escape(title)}</strong><ul>{items}</ul></div>")
+    return Piece(_results("notice", title, lines))
 
 
-def recipe(title: str, of: Recipe, *, opened: bool = False, printed: bool = True) -> Markup:
+def recipe(title: str, of: Recipe, *, opened: bool = False, printed: bool = True) -> Piece:
     """An experiment file that can be copied, and what to do with it; paper needs no second one of the same runs."""
-    notes = "".join(f"<p>{escape(note)}</p>" for note in of.notes)
-    return Markup(
-        f"<details class='fold{'' if printed else ' screen'}'{' open' if opened else ''}>"
-        f"<summary>{escape(title)}</summary>{notes}"
-        f"<p class=quiet>experiment.toml</p><pre>{escape(of.toml)}</pre>"
-        f"<p class=quiet>then</p><pre>{escape(chr(10).join(of.commands))}</pre></details>"
-    )
+    return Piece(_results("recipe", title, of, opened, printed))
 
 
-def differences(common: str, own: Sequence[tuple[str, str]]) -> Markup:
+def differences(common: str, own: Sequence[tuple[str, str]]) -> Piece:
     """The settings that all runs share, once, and what each has of its own."""
-    rows = "".join(
-        f"<tr><td>{escape(label)}<td class=toml>{escape(lines).replace(chr(10), '<br>')}"
-        for label, lines in own
-    )
-    return Markup(
-        f"<p>All runs have these settings:</p><pre>{escape(common)}</pre><p>and of their own:</p>"
-        f"<div class=wide><table><tbody>{rows}</tbody></table></div>"
-    )
+    return Piece(_results("differences", common, own))
 
 
-def fold(title: str, inner: str) -> Markup:
-    return Markup(f"<details class=fold><summary>{escape(title)}</summary>{inner}</details>")
+def fold(title: str, inner: Markup) -> Piece:
+    """What a reader need not see at once."""
+    return Piece(piece("blocks.html", "fold")(title, inner))
 
 
-def contents(links: Sequence[tuple[str, str]]) -> Markup:
+def contents(links: Sequence[tuple[str, str]]) -> Piece:
     """Where to go on the page."""
-    items = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links)
-    return Markup(f"<nav aria-label=Contents>{items}</nav>")
+    return Piece(_results("contents", links))
 
 
-def _kind(name: str) -> str:
-    return f" class={name}" if name else ""
+def _table(columns: Sequence[tuple[str, str]], rows: Sequence[TableRow], kind: str, caption: str) -> Piece:
+    return Piece(piece("blocks.html", "table")(columns, rows, kind, caption))
 
 
-def _name(row: Row, looks: Mapping[str, Style], alone: bool) -> str:
+def _name(row: Row, looks: Mapping[str, Style], alone: bool) -> Markup:
     tags = []
     if row.is_baseline and not row.group.bound and not alone:
         tags.append("baseline")
@@ -256,63 +198,59 @@ def _name(row: Row, looks: Mapping[str, Style], alone: bool) -> str:
         tags.append("diverged")
     n = row.final.n
     seeds = f"{n} seed{'' if n == 1 else 's'} · round {words.span(row.final_rounds)}"
-    marks = "".join(f"<span class=tag>{tag}</span>" for tag in tags)
-    return f"{_swatch(looks[row.group.label])}<b>{escape(row.group.label)}</b><small>{seeds}{marks}</small>"
+    return _results("method", _swatch(looks[row.group.label]), row.group.label, seeds, tags)
 
 
-def _swatch(look: Style) -> str:
+def _swatch(look: Style) -> Markup:
     dash = ",".join(map(str, look.dash)) if look.dash[1] else "none"
-    return (
-        "<svg class=swatch width=22 height=10 aria-hidden=true><line x1=0 x2=22 y1=5 y2=5 "
-        f'stroke="{look.colour}" stroke-width=3 stroke-dasharray="{dash}" /></svg>'
-    )
+    return _results("swatch", look.colour, dash)
 
 
-def _estimate(of: Estimate, *, bold: bool = False, full: bool = False) -> str:
-    mean = f"<b>{words.plain(of.mean)}</b>" if bold else words.plain(of.mean)
+def _estimate(of: Estimate, *, bold: bool = False, full: bool = False) -> Markup:
+    mean = words.plain(of.mean)
     if of.around is None or of.half is None:
-        return mean
+        return _results("estimate", mean, "", "", bold)
     other = f"sd {words.plain(of.sd)}"
     if of.spread == "sd":
         other = f"{words.plain(of.mean - of.half)} to {words.plain(of.mean + of.half)}"
-    return f"{mean} <span class=around>± {words.plain(of.around)}</span>" + (
-        f"<small>{other}</small>" if full else ""
-    )
+    return _results("estimate", mean, words.plain(of.around), other if full else "", bold)
 
 
-def _difference(row: Row) -> str:
+def _difference(row: Row) -> Markup:
     apart = row.difference
     if apart is None or apart.mean is None:
         return _none(row)
-    around = f"± {words.plain(apart.around)}" if apart.around is not None else escape(apart.why)
+    around = f"± {words.plain(apart.around)}" if apart.around is not None else apart.why
     tone = words.tone(apart, row.p_holm)
-    return f"<span{_kind(tone)}>{words.signed(apart.mean, 2)}</span><small class=why>{around}</small>"
+    return _results("with_note", words.signed(apart.mean, 2), around, tone, why=True)
 
 
-def _chance(row: Row) -> str:
+def _chance(row: Row) -> Markup:
     apart = row.difference
     if apart is None or apart.p is None:
         return _none(row)
     corrected = row.p_holm not in (None, apart.p)
-    return words.p_text(apart.p) + (f"<small>Holm {words.p_text(row.p_holm)}</small>" if corrected else "")
+    return _results(
+        "with_note", words.p_text(apart.p), f"Holm {words.p_text(row.p_holm)}" if corrected else ""
+    )
 
 
-def _none(row: Row) -> str:
+def _none(row: Row) -> Markup:
     """A dash that says why there is no number: below it where that is a surprise, else on hovering."""
     if row.difference is not None and row.difference.mean is None:
-        return f"{words.DASH}<small class=why>{escape(row.difference.why)}</small>"
+        return _results("with_note", words.DASH, row.difference.why, why=True)
     if row.difference is not None:
         why = row.difference.why
     else:
         why = "this is the baseline" if row.is_baseline else "the baseline was not run here"
-    return f'<span title="{escape(why)}">{words.DASH}</span>'
+    return _results("hovered", words.DASH, why)
 
 
 def _reached(at: int) -> Callable[[Row], str]:
     return lambda row: words.when_reached(row.reached[at], row.group.complete)
 
 
-def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> str:
+def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> Markup:
     """Seeds as dots over the interval, all rows on one scale; the numbers stand beside it."""
     width, pad = 130, 6
 
@@ -321,16 +259,8 @@ def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> str
 
     tone = looks[row.group.label].colour
     a, b = row.final.within
-    dots = "".join(
-        f'<circle cx="{x(value)}" cy=10 r=3.5 fill="{tone}" fill-opacity=.45 />' for value in row.final.values
-    )
-    return (
-        f"<svg width={width} height=20 aria-hidden=true>"
-        f'<line x1={pad} x2={width - pad} y1=10 y2=10 stroke="{RULE}" />'
-        f'<line x1="{x(a)}" x2="{x(b)}" y1=10 y2=10 stroke="{tone}" stroke-width=2 />{dots}'
-        f'<line x1="{x(row.final.mean)}" x2="{x(row.final.mean)}" y1=3 y2=17 stroke="{tone}" stroke-width=3 />'
-        "</svg>"
-    )
+    dots = [x(value) for value in row.final.values]
+    return _results("strip", width, pad, RULE, tone, x(a), x(b), x(row.final.mean), dots)
 
 
 STYLE = """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 
-from unskew.report.page import Block, Figure, Paragraph, TableBlock, save_page
+from unskew.report.page import Block, Figure, Heading, Paragraph, TableBlock, save_page
+from unskew.report.rendering import piece
 from unskew.report.results import words
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.curves import learning_curves
@@ -20,7 +20,6 @@ from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, styles
 from unskew.report.results.markup import (
     STYLE,
-    Title,
     contents,
     cost_table,
     differences,
@@ -63,20 +62,20 @@ def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
     several = len(compared.tables) > 1
     yield contents(_links(compared))
     if several:
-        yield Title("All settings", "all")
+        yield Heading("All settings", "all")
         yield matrix(compared.tables, looks)
     for at, ((problem, rows), note) in enumerate(zip(compared.tables, compared.notes, strict=True)):
         if several:
-            yield Title(problem.name, f"problem{at}")
+            yield Heading(problem.name, f"problem{at}")
             yield Paragraph(words.problem_line(rows, note))
         yield from _problem(problem, rows, looks, f"-{at}" if several else "", 3 if several else 2)
-    yield Title("What leaves a client", "disclosure")
+    yield Heading("What leaves a client", "disclosure")
     yield from disclosure_section(compared.tables)
-    yield Title("All runs", "runs")
+    yield Heading("All runs", "runs")
     yield from _runs(compared)
-    yield Title("Repeat it", "repeat")
+    yield Heading("Repeat it", "repeat")
     yield from _recipes(compared)
-    yield Title("How to read the numbers", "reading")
+    yield Heading("How to read the numbers", "reading")
     yield from (Paragraph(text, quiet=True) for text in (PLUS_MINUS[compared.spread], *READING))
 
 
@@ -126,20 +125,20 @@ def _links(compared: Comparison) -> list[tuple[str, str]]:
 def _problem(
     problem: Problem, rows: Sequence[Row], looks: Mapping[str, Style], tail: str, level: int
 ) -> Iterator[Block]:
-    yield Title("Leaderboard", f"leaderboard{tail}", level)
+    yield Heading("Leaderboard", f"leaderboard{tail}", level)
     yield leaderboard_table(rows, looks)
     if joining := list(joining_section(rows, looks)):
-        yield Title("Should a client join?", f"joining{tail}", level)
+        yield Heading("Should a client join?", f"joining{tail}", level)
         yield from joining
     for at, goal in enumerate(rows[0].reached):
-        yield Title(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
+        yield Heading(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
         if not goal.asked:
             yield Paragraph(
                 "Nobody named a target (as by --target 0.8): this is the baseline's mean final accuracy.",
                 quiet=True,
             )
         yield cost_table(rows, at)
-    yield Title("Learning curves", f"curves{tail}", level)
+    yield Heading("Learning curves", f"curves{tail}", level)
     several = any(row.final.n > 1 for row in rows)
     yield Figure(
         themed(learning_curves(rows, looks)),
@@ -151,31 +150,31 @@ def _problem(
     )
     heat = class_heat_map(rows, class_names(problem))
     if heat is not None:
-        yield Title("Accuracy by class", f"classes{tail}", level)
+        yield Heading("Accuracy by class", f"classes{tail}", level)
         yield Figure(
             themed(heat), "Final global test accuracy by class, mean over seeds.", alt=_weakest(rows, problem)
         )
     bars = cost_bars([row for row in rows if not row.group.bound])
     if bars is not None:
-        yield Title("What it cost, by kind", f"costs{tail}", level)
+        yield Heading("What it cost, by kind", f"costs{tail}", level)
         told = "; ".join(
             f"{row.group.label} {words.size(row.bytes.mean)}" for row in rows if not row.group.bound
         )
         yield Figure(themed(bars), alt=f"Bytes of a run by kind: {told}")
     used = usage_bars([row for row in rows if not row.group.bound], looks)
     if used is not None:
-        yield Title("Whom and what it used", f"used{tail}", level)
+        yield Heading("Whom and what it used", f"used{tail}", level)
         yield Figure(
             themed(used),
             "Samples count once a round, however many epochs a client takes; means over seeds.",
             alt=usage_told(rows),
         )
     if shared := list(sharing_section(rows, class_names(problem))):
-        yield Title("Who shared with whom", f"sharing{tail}", level)
+        yield Heading("Who shared with whom", f"sharing{tail}", level)
         yield from shared
-    yield Title("Faults", f"faults{tail}", level)
+    yield Heading("Faults", f"faults{tail}", level)
     yield from _faults(rows)
-    yield Title("The data", f"data{tail}", level)
+    yield Heading("The data", f"data{tail}", level)
     yield from data_section(problem)
 
 
@@ -198,13 +197,13 @@ def _faults(rows: Sequence[Row]) -> Iterator[Block]:
     yield TableBlock(head, table, frozenset(head[1:]))
     yield Paragraph("Clients, added up over a run's rounds; mean over seeds.", quiet=True)
     named = [
-        f"<li>{escape(row.group.label)}, seed {record.spec.seed}: {escape(_clients(record.named('rejected')))}"
+        f"{row.group.label}, seed {record.spec.seed}: {_clients(record.named('rejected'))}"
         for row in rows
         for record in row.group.counted
         if record.named("rejected")
     ]
     if named:
-        yield fold("Whose answers were rejected", f"<ul>{''.join(named)}</ul>")
+        yield fold("Whose answers were rejected", piece("blocks.html", "list")(named))
 
 
 def _clients(named: Sequence[tuple[int, list[int]]]) -> str:
@@ -285,7 +284,7 @@ def _together(problem: Problem, several: bool) -> Iterator[Block]:
         yield recipe(f"All runs on {problem.name}", swept, opened=True)
     else:
         if several:
-            yield Title(problem.name, "", 3)
+            yield Heading(problem.name, "", 3)
         yield differences(*shared(problem.groups))
 
 
