@@ -92,17 +92,18 @@ def test_a_partition_that_nobody_wrote_gives_way_later_too() -> None:
 
 
 def test_a_cohort_beyond_the_sites_is_all_of_them(visits: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """With a note; where clients are dealt it is still a mistake."""
-    assert (
-        main(
-            ["run", "--dataset", visits, "--label", "illness", "--by", "site", "--rounds", "1", "--out", "r"]
-        )
-        == 0
-    )
+    """With a note, where somebody wrote it; where clients are dealt it is a mistake."""
+    words = ["run", "--dataset", visits, "--label", "illness", "--by", "site", "--rounds", "1"]
+    assert main([*words, "--out", "q"]) == 0
+    assert "cohort" not in capsys.readouterr().err
+    assert main([*words, "--cohort", "10", "--out", "r"]) == 0
     told = " ".join(capsys.readouterr().err.split())
     assert "a cohort of 10 is more than the 3 clients there are, so all of them take part every round" in told
     assert json.loads(Path("r/rounds.jsonl").read_text().splitlines()[0])["asked"] == 3
-    assert main(["run", "--dataset", "digits", "--clients", "3", "--rounds", "1", "--out", "s"]) == 2
+    dealt = ["run", "--dataset", "digits", "--clients", "3", "--rounds", "1"]
+    assert main([*dealt, "--out", "t"]) == 0
+    capsys.readouterr()
+    assert main([*dealt, "--cohort", "10", "--out", "s"]) == 2
     assert "the cohort of 10 is larger than the 3 clients" in capsys.readouterr().err
 
 

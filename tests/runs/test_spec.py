@@ -31,7 +31,7 @@ from unskew.runs.sweep import flags
         ({"optimizer": "lion"}, "optimizer must be sgd or adam, not lion"),
         ({"cohort": 0}, "cohort must be a number of clients or a share below 1, not 0"),
         ({"cohort": 2.5}, "cohort must be a number of clients or a share below 1, not 2.5"),
-        ({"fraction": 1.5}, "fraction is a share of the data of at most 1, not 1.5"),
+        ({"fraction": 1.5}, "fraction is a share of the data above 0 and of at most 1, not 1.5"),
         ({"target": "0.5"}, "target must be a list, each item a number, not 0.5"),
         ({"lrr": 0.1}, "there is no setting 'lrr'; did you mean 'lr'?"),
     ],

@@ -13,6 +13,7 @@ import typer
 
 from unskew.cli import completion
 from unskew.errors import InputError
+from unskew.runs.describe import description
 from unskew.runs.spec import Spec
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def _help(setting: str) -> str:
     """What the setting of this name says of itself, so that it is written once."""
-    return str(Spec.__dataclass_fields__[setting].metadata["help"])
+    return description(Spec, setting).help
 
 
 Data = Annotated[

@@ -15,6 +15,7 @@ import typer
 from unskew.cli import completion
 from unskew.errors import InputError
 from unskew.expression import convert, number
+from unskew.runs.describe import description
 from unskew.runs.spec import HINTS, Spec, read_toml
 
 PANELS = {
@@ -67,7 +68,7 @@ def _flag(field: dataclasses.Field[Any], panel: str, some: Mapping[str, str] | N
     name = "--" + field.name.replace("_", "-")
     hint = HINTS[field.name]
     default = "" if field.default in (None, ()) else f" [default: {field.default}]"
-    shown = field.metadata["help"] + default.replace("[", r"\[")
+    shown = description(Spec, field.name).help + default.replace("[", r"\[")
     hidden = some is not None and field.name not in some
     if some is not None:
         shown, panel = some.get(field.name, ""), "What may change"

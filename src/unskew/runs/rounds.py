@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -36,6 +36,7 @@ from unskew.renamed import accepts_old_names
 from unskew.runs import logged
 from unskew.runs.changes import common_rounds, find_changes, on_its_device, record
 from unskew.runs.client_names import with_names
+from unskew.runs.describe import names
 from unskew.runs.folder import RunFolder, read_folder, reason
 from unskew.runs.guessing import balanced_accuracy, no_better, verdict
 from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
@@ -194,7 +195,9 @@ def run(
     if isinstance(dataset, (str, Path)):
         settings["dataset"] = str(dataset)
     elif dataset is not None:
-        data = _named(dataset, settings)
+        data = _named(dataset)
+        refuse_overruled(data, spec, settings)
+        settings |= _says_of_itself(data)
     if method is not None:
         settings["method"] = str(method)
         if out is not None and isinstance(method, Method):
@@ -207,6 +210,7 @@ def run(
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
     with voice(progress is True), single_threaded():
         setup = prepare(spec, data, model, method)
+        spec = setup.settle(spec)
         if model is not None:
             setup.about |= _fingerprints(setup)
         folder = RunFolder(_path(out, "out") if out is not None else None)
@@ -287,7 +291,7 @@ def resume(
         if not about.get("given"):
             settings["dataset"] = str(dataset)
     elif dataset is not None:
-        data = _named(dataset, {})
+        data = _named(dataset)
     spec = find_changes(place, began, settings, len(folder.lines))
     common_rounds(place, began, spec, len(folder.lines))  # refused before anything is loaded
     over = folder.is_done and spec.rounds == began.rounds
@@ -330,8 +334,8 @@ def resume(
             return _rounds(spec, setup, folder, state, progress)
 
 
-def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any]) -> Dataset | Federation:
-    """Data given in Python, with what the spec says of it: its own name, and that it was dealt already."""
+def _named(data: Dataset | Federation | tuple[Any, ...]) -> Dataset | Federation:
+    """Data given in Python."""
     from unskew.data import from_arrays
 
     if isinstance(data, tuple | list) and 2 <= len(data) <= 4:
@@ -343,13 +347,33 @@ def _named(data: Dataset | Federation | tuple[Any, ...], settings: dict[str, Any
             + ("; give unskew.from_frame(frame, label=...)" if type(data).__name__ == "DataFrame" else "")
             + (f" of {len(data)}" if isinstance(data, tuple | list) else "")
         )
-    if isinstance(data, Federation):
-        dealing = ("partition", "by", "clients", "fraction", "samples_per_client", "min_samples", "emd")
-        if given := next((name for name in dealing if name in settings), None):
-            raise InputError(f"a Federation is dealt to its clients already; leave {given} out")
-        settings |= {"partition": "given", "clients": data.clients}
-    settings["dataset"] = (data.dataset if isinstance(data, Federation) else data).name
     return data
+
+
+def _says_of_itself(data: Dataset | Federation) -> dict[str, Any]:
+    """What the spec says of data given in Python: its own name, and that it was dealt already."""
+    if isinstance(data, Federation):
+        return {"dataset": data.dataset.name, "partition": "given", "clients": data.clients}
+    return {"dataset": data.name}
+
+
+def refuse_overruled(data: Dataset | Federation, spec: Spec | None, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that say how to read or to deal what was read, or dealt, before it was given."""
+    said = (spec.changed() if spec else {}) | {n: v for n, v in settings.items() if v is not None}
+    if isinstance(data, Federation):
+        known = _says_of_itself(data)
+        if spec is not None and spec.partition == "given":  # the spec of an earlier run on it
+            said = {n: v for n, v in said.items() if n in settings or v != known.get(n)}
+        for name in (*names(Spec, "dealing"), "client"):
+            if name in said:
+                raise InputError(
+                    f"a Federation is dealt to its clients already; leave {name} out, or give its dataset, "
+                    "federation.dataset, to be dealt anew"
+                )
+    reading = [name for name in names(Spec, "reading") if name not in ("dataset", "label", "client")]
+    for name in (n for n in reading if n in said and said[n] != Spec.__dataclass_fields__[n].default):
+        where = "leave it out" if name == "data_folder" else "give it to from_frame or from_clients"
+        raise InputError(f"{name} comes too late for data given in Python; {where}")
 
 
 def _fingerprints(setup: Setup) -> dict[str, str]:

@@ -28,9 +28,10 @@ from unskew.metrics import skew
 from unskew.network import network_of
 from unskew.notices import warn
 from unskew.runs.choose_engine import choose, device_of
+from unskew.runs.describe import names
 from unskew.runs.guessing import most_frequent
 from unskew.runs.measure import check_measures
-from unskew.runs.spec import Spec
+from unskew.runs.spec import Spec, UnsaidNumber
 
 
 @dataclass
@@ -42,6 +43,10 @@ class Setup:
     partition: Any
     skew: dict[str, Any]  # of the partition, and where parts prepare data, of what they made of it
     about: dict[str, Any]
+
+    def settle(self, spec: Spec) -> Spec:
+        """The spec with what the data decided where nobody wrote it."""
+        return replace(spec, cohort=self.run.cohort) if self.run.cohort < spec.cohort else spec
 
     @property
     def job(self) -> Job:
@@ -255,12 +260,6 @@ def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None)
             f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
             "(what reports call the method is method_label)"
         )
-    if data is not None and (
-        given := next((n for n in ("features", "drop_columns", "impute") if getattr(spec, n)), None)
-    ):
-        raise InputError(
-            f"{given} comes too late for data given in Python; give it to from_frame or from_clients"
-        )
     if isinstance(data, Federation):
         return data, None
     if isinstance(data, Dataset):
@@ -317,7 +316,7 @@ def table_options(spec: Spec) -> dict[str, Any]:
 
 def _refuse_dealing(spec: Spec, clients: int) -> None:
     """A saved partition has its clients and samples: settings that would deal them otherwise are refused."""
-    for name in ("clients", "fraction", "samples_per_client", "min_samples", "emd", "partition_seed"):
+    for name in set(names(Spec, "dealing")) - {"partition", "by"}:
         value = getattr(spec, name)
         if value != Spec.__dataclass_fields__[name].default and (name, value) != ("clients", clients):
             raise InputError(
@@ -327,11 +326,14 @@ def _refuse_dealing(spec: Spec, clients: int) -> None:
 
 
 def _cohort(spec: Spec, federation: Federation) -> int:
-    """How many clients a round asks; of clients that are what they are at most all of them."""
+    """How many clients a round asks; of clients that are what they are at most all of them.
+
+    What nobody wrote gives way to the data without a word.
+    """
     clients = federation.clients
     count = max(1, round(spec.cohort * clients)) if spec.cohort < 1 else int(spec.cohort)
-    if count <= clients:
-        return count
+    if count <= clients or isinstance(spec.cohort, UnsaidNumber):
+        return min(count, clients)
     if federation.names is None and not spec.partition.startswith("by("):
         raise InputError(
             f"the cohort of {count} is larger than the {clients} clients; write cohort = {clients} or less"

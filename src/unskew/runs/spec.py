@@ -10,114 +10,199 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, argument, convert, number, path_and_options
+from unskew.runs.describe import description, names, setting
 
-
-def _setting(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+SHARE = "is a share of clients from 0 to 1"
 
 
 class Unsaid(str):
     """A default that gives way to what other settings say; written out by a user, the same words are plain text."""
 
 
+class UnsaidNumber(int):
+    """A default that gives way to the data; written out by a user, the same number is a plain one."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """A run's settings. A field's help is its flag's help."""
 
-    dataset: str = _setting(
-        "digits", "A data set's name, or a path to own data (.npz, .csv, .parquet, a folder)."
+    dataset: str = setting(
+        "digits",
+        "reading",
+        "A data set's name, or a path to own data (.npz, .csv, .parquet, a folder).",
+        is_file=True,
+        renewable=True,
     )
-    data_folder: str | None = _setting(
-        None, "Where published files lie; default: UNSKEW_DATA_FOLDER, else the user's cache."
+    data_folder: str | None = setting(
+        None,
+        "reading",
+        "Where published files lie; default: UNSKEW_DATA_FOLDER, else the user's cache.",
+        changes_numbers=False,
+        renewable=True,
     )
-    label: str | None = _setting(None, "The label column of an own table.")
-    client: str | None = _setting(None, "The client column of an own table.")
-    features: tuple[str, ...] = _setting(
-        (), "The columns of an own table to learn from; default: all that fit."
+    label: str | None = setting(None, "reading", "The label column of an own table.")
+    client: str | None = setting(None, "reading", "The client column of an own table.")
+    features: tuple[str, ...] = setting(
+        (), "reading", "The columns of an own table to learn from; default: all that fit."
     )
-    drop_columns: tuple[str, ...] = _setting(
-        (), "Columns of an own table to leave out; also as --drop COLUMN."
+    drop_columns: tuple[str, ...] = setting(
+        (), "reading", "Columns of an own table to leave out; also as --drop COLUMN."
     )
-    impute: Literal["median", "most_frequent", "drop"] | None = _setting(
-        None, "Missing values of an own table: median, most_frequent or drop (the row); default: refuse them."
+    impute: Literal["median", "most_frequent", "drop"] | None = setting(
+        None,
+        "reading",
+        "Missing values of an own table: median, most_frequent or drop (the row); default: refuse them.",
     )
-    fit: Literal["all", "client"] = _setting(
+    fit: Literal["all", "client"] = setting(
         "all",
+        "reading",
         "Whose training rows a table's fills and scales are fitted to: all clients', or each client's own.",
+        own_problem=False,
     )
-    partition: str = _setting(
+    partition: str = setting(
         Unsaid("dirichlet(0.1)"),
+        "dealing",
         "How samples are dealt to clients, or a saved partition (.npz); with client = site it is by(site).",
+        is_file=True,
+        renewable=True,
     )
-    by: str | None = _setting(
-        None, "Clients are the values of this column: short for partition = by(COLUMN)."
+    by: str | None = setting(
+        None, "dealing", "Clients are the values of this column: short for partition = by(COLUMN)."
     )
-    clients: int | None = _setting(
-        None, "How many clients; default 100, or what the partition's column holds."
+    clients: int | None = setting(
+        None, "dealing", "How many clients; default 100, or what the partition's column holds.", at_least=1
     )
-    fraction: float = _setting(1.0, "The share of the training data to use (SEM's U).")
-    samples_per_client: int | None = _setting(None, "Use this many samples a client on average.")
-    min_samples: int = _setting(1, "The fewest samples a client may hold.")
-    emd: float | None = _setting(None, "Solve the partition's own parameters for this EMD.")
-    partition_seed: int | None = _setting(None, "A seed for the partition alone; default: the run's seed.")
-    method: str = _setting("fedavg", "Parts joined with +, or a preset (see `unskew methods`).")
-    method_label: str | None = _setting(
-        None, "What reports call the method; default: what stands under method."
+    fraction: float = setting(
+        1.0,
+        "dealing",
+        "The share of the training data to use (SEM's U).",
+        above=0,
+        at_most=1,
+        bounds="is a share of the data above 0 and of at most 1",
     )
-    model: str = _setting("auto", "A model's name (see `unskew models`) or package.module:Class.")
-    rounds: int = _setting(50, "How many rounds.")
-    cohort: int | float = _setting(10, "Clients a round: a number, or a share below 1.")
-    epochs: float | None = _setting(
-        None, "Passes over a client's data a round; fractions allowed; default 1."
+    samples_per_client: int | None = setting(
+        None, "dealing", "Use this many samples a client on average.", at_least=1
     )
-    steps: int | None = _setting(None, "Steps a round instead of epochs.")
-    batch: int = _setting(32, "Samples a step.")
-    lr: float = _setting(0.01, "Learning rate.")
-    optimizer: Literal["sgd", "adam"] = _setting("sgd", "Local optimiser: sgd or adam.")
-    momentum: float = _setting(0.0, "Momentum of sgd.")
-    nesterov: bool = _setting(False, "Nesterov's momentum.")
-    weight_decay: float = _setting(0.0, "L2 penalty of the local optimiser.")
-    decay: str = _setting(
-        "constant", "Learning rate over rounds: constant, exponential(0.98), linear(), step(50)."
+    min_samples: int = setting(1, "dealing", "The fewest samples a client may hold.", at_least=0)
+    emd: float | None = setting(None, "dealing", "Solve the partition's own parameters for this EMD.")
+    partition_seed: int | None = setting(
+        None, "dealing", "A seed for the partition alone; default: the run's seed."
     )
-    clip: float | None = _setting(None, "Largest norm of a step's gradient.")
-    last: Literal["keep", "drop", "wrap"] = _setting(
-        "keep", "The last, partial batch: keep, drop or wrap. A client smaller than a batch has it as it is."
+    method: str = setting("fedavg", "training", "Parts joined with +, or a preset (see `unskew methods`).")
+    method_label: str | None = setting(
+        None, "training", "What reports call the method; default: what stands under method.", renewable=True
     )
-    batch_norm: Literal["average", "local", "drop"] = _setting(
+    model: str = setting("auto", "training", "A model's name (see `unskew models`) or package.module:Class.")
+    rounds: int = setting(50, "training", "How many rounds.", at_least=1, renewable=True)
+    cohort: int | float = setting(
+        UnsaidNumber(10),
+        "training",
+        "Clients a round: a number, or a share below 1; where nothing is said, of fewer clients all.",
+    )
+    epochs: float | None = setting(
+        None,
+        "training",
+        "Passes over a client's data a round; fractions allowed; default 1.",
+        above=0,
+        at_most=10_000,
+    )
+    steps: int | None = setting(
+        None, "training", "Steps a round instead of epochs.", at_least=1, at_most=1_000_000
+    )
+    batch: int = setting(32, "training", "Samples a step.", at_least=1)
+    lr: float = setting(0.01, "training", "Learning rate.", above=0)
+    optimizer: Literal["sgd", "adam"] = setting("sgd", "training", "Local optimiser: sgd or adam.")
+    momentum: float = setting(0.0, "training", "Momentum of sgd.", at_least=0, below=1)
+    nesterov: bool = setting(False, "training", "Nesterov's momentum.")
+    weight_decay: float = setting(0.0, "training", "L2 penalty of the local optimiser.", at_least=0)
+    decay: str = setting(
+        "constant", "training", "Learning rate over rounds: constant, exponential(0.98), linear(), step(50)."
+    )
+    clip: float | None = setting(None, "training", "Largest norm of a step's gradient.", above=0)
+    last: Literal["keep", "drop", "wrap"] = setting(
+        "keep",
+        "training",
+        "The last, partial batch: keep, drop or wrap. A client smaller than a batch has it as it is.",
+    )
+    batch_norm: Literal["average", "local", "drop"] = setting(
         "average",
+        "training",
         "Batch-norm statistics: average them, keep them local, or drop them; a model without any is judged by those of "
         "the samples at hand.",
     )
-    network: str | None = _setting(
-        None, "How clients are linked, such as wireless(snr=10): counts seconds on the air."
+    network: str | None = setting(
+        None, "training", "How clients are linked, such as wireless(snr=10): counts seconds on the air."
     )
-    drop: float = _setting(
-        0.0, "Share of clients that never answer; a word is a column of an own table to leave out."
+    drop: float = setting(
+        0.0,
+        "training",
+        "Share of clients that never answer; a word is a column of an own table to leave out.",
+        at_least=0,
+        at_most=1,
+        bounds=SHARE,
     )
-    late: float = _setting(0.0, "Share of clients whose update arrives a round late.")
-    nan: float = _setting(0.0, "Share of clients that answer with NaN.")
-    evaluate: int = _setting(1, "Evaluate every so many rounds, and at the end.")
-    evaluate_clients: bool = _setting(False, "Also judge the global model on every client's own data.")
-    target: tuple[float, ...] = _setting((), "Accuracies whose first round is reported.")
-    measure: tuple[str, ...] = _setting((), "Extra measurements: divergence, gamma, correlation.")
-    keep: tuple[int, ...] = _setting((), "Rounds whose model stays in the folder, for `unskew attack`.")
-    seed: int = _setting(0, "The seed of everything.")
-    engine: Literal["auto", "fast", "loop"] = _setting("auto", "Which engine runs the clients; auto is fast.")
-    device: str = _setting("auto", "cpu, cuda, cuda:1 or auto: a GPU where there is one.")
-    workers: int | None = _setting(None, "Worker processes on a CPU; default: one a core.")
-    block: int | None = _setting(None, "Most clients stacked together; default: by device and model.")
-    compile: bool = _setting(False, "Compile the GPU's step: a minute at the start, for long runs.")
-    precision: Literal["fp32", "tf32", "bf16", "fp64"] = _setting(
-        "fp32", "Arithmetic of training; tf32 and bf16 are faster on a GPU."
+    late: float = setting(
+        0.0,
+        "training",
+        "Share of clients whose update arrives a round late.",
+        at_least=0,
+        at_most=1,
+        bounds=SHARE,
     )
-    checkpoint: float = _setting(5.0, "Seconds between checkpoints; 0 writes one every round.")
+    nan: float = setting(
+        0.0, "training", "Share of clients that answer with NaN.", at_least=0, at_most=1, bounds=SHARE
+    )
+    evaluate: int = setting(1, "training", "Evaluate every so many rounds, and at the end.", at_least=1)
+    evaluate_clients: bool = setting(
+        False, "watching", "Also judge the global model on every client's own data."
+    )
+    target: tuple[float, ...] = setting(
+        (),
+        "watching",
+        "Accuracies whose first round is reported.",
+        at_least=0,
+        at_most=1,
+        bounds="is an accuracy from 0 to 1, such as 0.9",
+        renewable=True,
+    )
+    measure: tuple[str, ...] = setting((), "watching", "Extra measurements: divergence, gamma, correlation.")
+    keep: tuple[int, ...] = setting(
+        (),
+        "watching",
+        "Rounds whose model stays in the folder, for `unskew attack`.",
+        at_least=1,
+        bounds="names rounds, of which the first is 1",
+        renewable=True,
+    )
+    seed: int = setting(0, "training", "The seed of everything.")
+    engine: Literal["auto", "fast", "loop"] = setting(
+        "auto", "training", "Which engine runs the clients; auto is fast."
+    )
+    device: str = setting(
+        "auto", "training", "cpu, cuda, cuda:1 or auto: a GPU where there is one.", renewable=True
+    )
+    workers: int | None = setting(
+        None, "watching", "Worker processes on a CPU; default: one a core.", at_least=1, renewable=True
+    )
+    block: int | None = setting(
+        None, "training", "Most clients stacked together; default: by device and model.", at_least=1
+    )
+    compile: bool = setting(
+        False, "training", "Compile the GPU's step: a minute at the start, for long runs."
+    )
+    precision: Literal["fp32", "tf32", "bf16", "fp64"] = setting(
+        "fp32", "training", "Arithmetic of training; tf32 and bf16 are faster on a GPU."
+    )
+    checkpoint: float = setting(
+        5.0, "watching", "Seconds between checkpoints; 0 writes one every round.", at_least=0, renewable=True
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.precision, str):
@@ -125,7 +210,12 @@ class Spec:
         for name in ("features", "drop_columns"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
-        unsaid = isinstance(self.partition, Unsaid)
+        unsaid, default_cohort = isinstance(self.partition, Unsaid), isinstance(self.cohort, UnsaidNumber)
+        if not isinstance(self.dataset, (str, os.PathLike)):
+            raise InputError(
+                f"dataset of a spec is a data set's name or a path, not a {type(self.dataset).__name__}; give what was "
+                "made in Python to run itself: unskew.run(spec, dataset=...)"
+            )
         for name in ("dataset", "partition", "data_folder"):
             object.__setattr__(self, name, anchor_paths(getattr(self, name)))
         if isinstance(self.network, str):
@@ -137,23 +227,12 @@ class Spec:
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
         self._settle_partition(unsaid)
+        if default_cohort:
+            object.__setattr__(self, "cohort", UnsaidNumber(self.cohort))
         if self.epochs is not None and self.steps is not None:
             raise InputError("epochs and steps both set the local budget; keep one")
-        self._at_least("rounds clients steps batch evaluate samples_per_client workers block", 1)
-        self._at_least("min_samples momentum weight_decay checkpoint", 0)
-        self._above("lr epochs clip fraction", 0)
-        self._at_most("epochs", 10_000)
-        self._at_most("steps", 1_000_000)
-        if self.momentum >= 1:
-            raise InputError(
-                f"momentum must be below 1, not {self.momentum}, or every step is longer than the last"
-            )
-        if self.fraction > 1:
-            raise InputError(f"fraction is a share of the data of at most 1, not {self.fraction}")
-        if strange := [target for target in self.target if not 0 <= target <= 1]:
-            raise InputError(f"target is an accuracy from 0 to 1, such as 0.9, not {strange[0]:g}")
-        if early := [r for r in self.keep if r < 1]:
-            raise InputError(f"keep names rounds, of which the first is 1, not {early[0]}")
+        for f in dataclasses.fields(self):
+            description(Spec, f.name).check(f.name, getattr(self, f.name))
         if self.method_label is not None and (not self.method_label.strip() or "\n" in self.method_label):
             raise InputError(f'method_label is a short text such as "ours", not {self.method_label!r}')
         if self.nesterov and not self.momentum:
@@ -176,24 +255,6 @@ class Spec:
         elif unsaid:
             object.__setattr__(self, "partition", Unsaid(self.partition))
         object.__setattr__(self, "by", None)
-
-    def _at_least(self, names: str, least: float) -> None:
-        for name in names.split():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(f"{name} must be at least {least}, not {value}")
-
-    def _at_most(self, names: str, most: float) -> None:
-        for name in names.split():
-            value = getattr(self, name)
-            if value is not None and value > most:
-                raise InputError(f"{name} must be at most {most:g}, not {value:g}")
-
-    def _above(self, names: str, bound: float) -> None:
-        for name in names.split():
-            value = getattr(self, name)
-            if value is not None and not value > bound:
-                raise InputError(f"{name} must be above {bound}, not {value}")
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str = "") -> Spec:
@@ -255,10 +316,10 @@ def anchor_paths(text: Any) -> Any:
     return str(Path(path).resolve()) + options
 
 
-MOVED = ("dataset", "partition")
+MOVED = names(Spec, is_file=True)
 """Files that may lie elsewhere when a run is resumed: what is in them is compared with what it began with."""
 
-FREE = ("rounds", "workers", "device", "checkpoint", "data_folder", *MOVED, "target", "keep", "method_label")
+FREE = names(Spec, renewable=True)
 """Settings that a resume may be given anew (``unskew.runs.changes``)."""
 
 PRECISIONS = {"float32": "fp32", "float64": "fp64"}

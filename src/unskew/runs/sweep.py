@@ -22,7 +22,7 @@ from unskew.progress import working
 from unskew.runs.folder import read_folder, reason
 from unskew.runs.fork_server import stable
 from unskew.runs.settings import AllSettings
-from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, grid_values, setting_flags
+from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, UnsaidNumber, grid_values, setting_flags
 
 
 @dataclass
@@ -118,6 +118,12 @@ def sweep(
     Each run gets its share of the cores. Neither that nor the number of processes changes anything but the time.
     """
     at_a_time = allowed(processes)
+    for given in (settings.get("dataset", ""), *grid.get("dataset", ())):
+        if not isinstance(given, (str, os.PathLike)):
+            raise InputError(
+                "the runs of a sweep are processes of their own, so dataset is a data set's name or a path, not a "
+                f"{type(given).__name__}; write a loop of unskew.run(dataset=..., seed=...) instead"
+            )
     todo = plan_cells(settings, grid, Path(out))
     waiting = [cell for cell in todo if cell.status == "waiting"]
     if not waiting:
@@ -247,6 +253,8 @@ def _mark(cell: Cell) -> None:
         return
     for name, value in cell.spec.as_dict().items():
         if (had := getattr(spec, name)) != value:
+            if isinstance(value, UnsaidNumber) and had < value:
+                continue  # nobody wrote it, and it gave way to the data
             if name in FREE and name not in ("rounds", *MOVED):
                 if value != Spec.__dataclass_fields__[name].default:  # else what the run has will do
                     cell.renewed[name] = value

@@ -17,17 +17,13 @@ from unskew.errors import InputError
 from unskew.expression import write_value
 from unskew.report.results.gather import Record
 from unskew.report.results.search import LeftOut
+from unskew.runs.describe import names
 from unskew.runs.spec import Spec
 
-WATCHING = frozenset(
-    {"seed", "checkpoint", "data_folder", "workers", "target", "measure", "keep", "evaluate_clients"}
-)
+WATCHING = frozenset({"seed", *names(Spec, changes_numbers=False)})
 """Settings that do not change the model: the seed makes another sample of it, the others only look, save or hurry."""
 
-DATA = (
-    *("dataset", "label", "client", "partition", "clients", "fraction", "samples_per_client"),
-    *("min_samples", "emd", "partition_seed", "impute", "features", "drop_columns"),
-)
+DATA = (*names(Spec, "dealing", own_problem=True), *names(Spec, "reading", own_problem=True))
 """Settings that make the problem. Which rows and columns of a table are used is part of it: where rows with gaps are
 dropped, other columns leave other test rows."""
 
@@ -130,6 +126,8 @@ def repeats(group: Group) -> Iterable[tuple[Record, Record]]:
 def _settings(record: Record) -> dict[str, Any]:
     chosen = {k: v for k, v in record.spec.as_dict().items() if k not in WATCHING}
     chosen["clients"] = record.data.get("clients", chosen["clients"])  # so that a default equals its value
+    if isinstance(chosen["cohort"], int) and chosen["clients"]:
+        chosen["cohort"] = min(chosen["cohort"], chosen["clients"])  # all that there are
     chosen["device"] = record.data.get("device", chosen["device"])  # which GPU it was says nothing
     chosen["method_label"] = None if record.called == record.spec.method else record.called
     if record.data.get("given"):
@@ -205,7 +203,8 @@ def _problem_name(group: Group) -> str:
     if not record.data.get("given") and "/" in dataset:
         dataset = dataset.rstrip("/").rsplit("/", 1)[-1]
     words = [dataset, str(chosen["partition"]), f"{chosen['clients'] or 'all'} clients"]
-    rest = [n for n in DATA[4:] if n != "clients" and chosen[n] != _default(n)]
+    said = ("dataset", "label", "client", "partition", "clients")
+    rest = [n for n in DATA if n not in said and chosen[n] != _default(n)]
     return " · ".join(words + [_said(name, chosen[name]) for name in rest])
 
 
