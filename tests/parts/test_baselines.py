@@ -39,6 +39,7 @@ def dense(shape: tuple[int, ...], classes: int) -> nn.Module:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", BASELINES)
 def test_engines_agree_with_batch_norm(expression):
     """Stacked and one by one, dense and convolutional, with batches that need padding: 1e-9 after three rounds."""
@@ -75,6 +76,7 @@ def test_memories_and_heads_reach_other_processes():
     assert found.hash == play(method, engine=FastCPU(workers=1), model=dense).hash
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expression",
     [

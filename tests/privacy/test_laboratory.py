@@ -13,10 +13,11 @@ import torch
 
 import unskew
 from unskew.cli import main
+from unskew.core.method import Method
 from unskew.core.views import Averages, Features, RawSamples
 from unskew.data.federation import Federation
 from unskew.errors import InputError
-from unskew.privacy import Context, Inversion, Reconstruction, attack, subject
+from unskew.privacy import ATTACKS, Context, Inversion, Reconstruction, attack, subject
 from unskew.privacy.context import identify
 from unskew.privacy.groups import Groups
 from unskew.privacy.inversion import gradient_of, observe_update, read_labels, search
@@ -26,6 +27,7 @@ from unskew.privacy.reconstruction import reconstruct
 from unskew.runs.correlation import in_pieces
 from unskew.runs.snapshots import kept_rounds, read_model
 from unskew.seeds import generator
+from unskew.testing import Walled
 
 SETTINGS = {
     "dataset": "digits",
@@ -164,8 +166,8 @@ def test_one_step_on_one_sample_shows_its_gradient_and_its_label(plain):
     target = subject(plain)
     base, gradient, held = observe_update(target, 3, alone=True)
     assert len(held) == 1
-    label = torch.from_numpy(target.dataset.y[held])
-    exact = gradient_of(target.setup.job.net, base, target.groups(held), label)
+    label = held.y
+    exact = gradient_of(target.setup.job.net, base, held.x, label)
     for name, value in exact.items():
         assert torch.allclose(gradient[name], value.detach(), atol=1e-4)
     assert read_labels(target, base, gradient, 1).tolist() == label.tolist()
@@ -176,8 +178,7 @@ def test_an_inverted_gradient_is_nearer_to_the_sample_than_where_the_search_bega
     """A dense first layer gives the sample away."""
     target = subject(plain)
     base, gradient, held = observe_update(target, 3, alone=True)
-    label = torch.from_numpy(target.dataset.y[held])
-    original = target.unit(target.groups(held))
+    label, original = held.y, target.unit(held.x)
     how = Inversion(rule=rule, steps=300, smooth=0)
     found = target.unit(search(target, base, gradient, label, how, generator(0, "start")))
     begun = target.unit(torch.from_numpy(generator(0, "start").standard_normal((1, 1, 8, 8))).float())
@@ -221,6 +222,27 @@ def test_the_command_prints_what_was_found(plain, capsys):
     assert "no client was given another's data" in capsys.readouterr().out
     assert main(["attack", str(plain), "--draw"]) == 0
     assert "attack.html" in capsys.readouterr().out
+
+
+def test_every_attack_works_on_clients_behind_walls(tmp_path):
+    """Each in a process that alone has its samples: the same numbers, so attackers need nothing but the verbs."""
+    path, method = tmp_path / "run", "flea(dense1, share=0.3)+fed_data(0.2)"
+    unskew.run(method=method, out=path, **SETTINGS | {"clients": 5, "cohort": 2, "fraction": 0.2})
+    expected = attack(path, **QUICK).record
+    found = attack(path, engine=Walled(Method.parse(method), clients=5), **QUICK).record
+    assert set(ATTACKS) <= set(found)
+    for name in ATTACKS:
+        assert dict(numbers_in(found[name])) == pytest.approx(dict(numbers_in(expected[name])), rel=1e-5)
+
+
+def numbers_in(record, where=""):
+    """Every number of a record but times, with where it stands."""
+    inside = record.items() if isinstance(record, dict) else enumerate(record)
+    for name, value in inside:
+        if isinstance(value, (dict, list)):
+            yield from numbers_in(value, f"{where}/{name}")
+        elif isinstance(value, (int, float)) and name != "wall_s":
+            yield f"{where}/{name}", value
 
 
 def test_correlation_is_refused_where_nothing_is_shared():
@@ -379,14 +401,14 @@ def test_an_average_is_over_a_clients_mix_of_labels():
     x = np.zeros((40, 1), np.float32)
     y = np.repeat([0, 1], [30, 10])
     data = unskew.from_arrays(x, y, x_test=x, y_test=y)
-    groups = Groups(Federation(data, np.arange(40), np.array([0, 20, 40])))
+    groups = Groups(Federation(data, np.arange(40), np.array([0, 20, 40])).counts, data)
     for test in (False, True):
         found = groups.around(np.full(2000, 35), 5, generator(0, "around"), test)
         assert found.shape == (2000, 5)
         assert set(found[:, 0]) == {35}
         assert y[found[:, 1:]].mean() == pytest.approx(0.5, abs=0.03)
         assert len(np.unique(found[:, 1:])) == 40
-    alone = Groups(Federation(data, np.arange(40), np.array([0, 30, 40])))
+    alone = Groups(Federation(data, np.arange(40), np.array([0, 30, 40])).counts, data)
     assert set(y[alone.fresh(200, 4, generator(0, "fresh"))].std(1)) == {0.0}  # one label a client
 
 
@@ -431,7 +453,7 @@ def test_dlg_takes_as_many_steps_as_it_says(plain):
     steps: list[int] = []
     target = subject(plain)
     base, gradient, held = observe_update(target, 0, alone=True)
-    labels = torch.from_numpy(target.dataset.y[held])
+    labels = held.y
     how = Inversion(rule="dlg", steps=27, images=1)
     search(target, base, gradient, labels, how, generator(0, "dlg"), steps.append)
     assert steps == [20, 7]

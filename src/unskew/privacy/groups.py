@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from unskew.arrays import Array
 from unskew.core.types import Ids
-from unskew.data.federation import Federation
+from unskew.data.dataset import Dataset
 
 
 class Groups:
@@ -19,10 +20,11 @@ class Groups:
     than one over the whole pool would.
     """
 
-    def __init__(self, federation: Federation) -> None:
-        counts = federation.counts.astype(np.float64)
+    def __init__(self, counts: Array, own: Dataset) -> None:
+        """``counts``: how many of each class every client holds; ``own``: the attacker's samples."""
+        counts = counts.astype(np.float64)
         self.counts = counts[counts.sum(1) > 0]
-        self.labels = {False: federation.dataset.y, True: federation.dataset.y_test}
+        self.labels = {False: own.y, True: own.y_test}
         shares = self.counts / self.counts.sum(1, keepdims=True)
         # client k's labels have the stretch from k to k + 1
         self.stretches = (shares.cumsum(1).clip(max=1.0) + np.arange(len(shares))[:, None]).ravel()

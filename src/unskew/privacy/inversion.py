@@ -11,23 +11,23 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.held import Moment
-from unskew.core.holdings import Holdings
+from unskew.core.held import Held, Moment
 from unskew.core.net import Net
+from unskew.core.query import ClientView
+from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.roster import Roster
-from unskew.core.types import Ids, Leg, Tree
-from unskew.data.federation import Federation
+from unskew.core.slots import Prepare
+from unskew.core.types import Leg, Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.privacy.quality import judge_likeness, match_samples
 from unskew.privacy.subject import Subject
-from unskew.runs.choose_engine import choose
 from unskew.seeds import generator
 
 
@@ -123,13 +123,13 @@ def _attack(
 ) -> dict[str, Any]:
     """One client's update and what comes out of it."""
     base, gradient, held = observe_update(subject, client, alone)
-    labels = torch.from_numpy(subject.dataset.y[held]).to(subject.device)
+    labels = held.y
     guessed = read_labels(subject, base, gradient, len(held))
     rng = generator(seed, "inversion", "start", client, int(alone))
     some = torch.from_numpy(np.sort(rng.permutation(len(held))[: how.most])).to(subject.device)
     x = search(subject, base, gradient, guessed[some], how, rng, advance)
     found = subject.unit(x).float().cpu()
-    held_by_it = subject.unit(subject.groups(held)).float().cpu()
+    held_by_it = subject.unit(held.x).float().cpu()
     # which is meant is not known: each is held against the original that it is most like, and so are guesses
     originals = held_by_it[torch.from_numpy(match_samples(held_by_it, found))]
     evenly = torch.arange(len(held), device=subject.device) % subject.dataset.classes
@@ -143,31 +143,60 @@ def _attack(
     }
 
 
-def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Ids]:
+@dataclass(frozen=True)
+class Trained:
+    """The samples that a client trained on, normalised, and their labels: what a find is held against."""
+
+    x: Tensor
+    y: Tensor
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class OneSample(Prepare):
+    """A client's data with all but one of its samples put aside."""
+
+    name: ClassVar[str] = "one_sample"
+
+    def view(self, held: Held, t: int | None, seed: int, **told: float) -> Held:
+        return held.some(generator(seed, "inversion", "sample", held.client).permutation(len(held))[:1])
+
+
+class Prey:
+    """The samples themselves, for the judge of an attack: the laboratory's question, which no method asks."""
+
+    name = "the judge of the inversion"
+    questions = ("samples",)
+
+    def samples(self, client: ClientView) -> Tree:
+        """All that the client has at hand, and their labels."""
+        return {"x": client.samples(), "y": client.labels}
+
+
+MEASUREMENTS[Prey.name] = Prey()
+
+
+def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Trained]:
     """(the model a client started from, the mean gradient that its update tells, the samples it trained on).
 
     ``alone``: one step of the client's method on one of its samples only.
     """
-    job, state = subject.setup.job, subject.state()
-    federation, roster = subject.holdings.federation, job.roster
-    held = federation.samples(client)
+    run, state = subject.setup.run, subject.state()
+    # the data as it lies: altered or repeated samples are no prey
+    plain = replace(run.job.method, prepare=(OneSample(),) if alone else ())
+    job, who, moment = replace(run.job, method=plain), np.array([client], np.int64), Moment(state.round)
+    (told,) = run.engine.query(job, Query(Prey.name, "samples"), who, {}, moment)
+    held = Trained(told["x"].to(subject.device), told["y"].to(subject.device))
     if alone:
-        held = generator(job.seed, "inversion", "sample", client).permutation(held)[:1]
-        offsets = (np.arange(federation.clients + 1) > client).astype(np.int64)
-        federation = Federation(federation.dataset, held, offsets)
-        roster = Roster.of(federation)
-        job = replace(job, local=replace(job.local, epochs=None, steps=1))
-    plain = replace(job.method, prepare=())  # the data as it lies: altered or repeated samples are no prey
-    engine = choose(subject.spec, torch.device(subject.device), 0.0)
-    job = replace(job, method=plain, roster=roster)
-    engine.hold(Holdings(federation))
+        sizes = (job.roster.ids == client).astype(np.int64)
+        counts = sizes[:, None] * np.bincount(held.y.cpu().numpy(), minlength=subject.about.classes)
+        local = replace(job.local, epochs=None, steps=1)
+        job = replace(job, roster=Roster(job.roster.dataset, sizes, counts=counts), local=local)
     shared = job.method.hand_out(state.server, state.round)
-    leg = Leg(np.array([client], np.int64), state.params)
-    try:
-        round_inputs = subject.setup.run.inputs(roster, shared, state.clients, Moment(state.round))
-        update = engine.visit(job, leg, np.zeros(1, np.int64), round_inputs)
-    finally:
-        engine.close()
+    round_inputs = run.inputs(job.roster, shared, state.clients, moment)
+    update = run.engine.visit(job, Leg(who, state.params), np.zeros(1, np.int64), round_inputs)
     work = float(update.work[0])
     moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
     if work <= 0 or not all(bool(torch.isfinite(v).all()) for v in moved.values()):

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.core.engine import Engine
 from unskew.core.views import View
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
@@ -105,13 +106,15 @@ def attack(
     model: Any = None,
     data_folder: str | None = None,
     device: str | None = None,
+    engine: Engine | None = None,
     progress: bool = True,
 ) -> Attacked:
     """Attack a run and write what came out to its folder.
 
     ``only`` names some of ``ATTACKS``; ``rounds`` whose models are attacked (those that were kept, and the last, by
     default); ``view`` what is attacked where it is not what the method shares, such as ``features(conv1)`` of a run
-    of FedAvg. A method that shares no data, with no view named, is judged by its updates alone.
+    of FedAvg. A method that shares no data, with no view named, is judged by its updates alone. ``engine`` is one of
+    your own for the clients to live in: attackers reach them by its verbs, and have samples of their own beside.
     """
     for how in (reconstruction, context, inversion):
         if how is not None:
@@ -122,7 +125,8 @@ def attack(
     wanted = list(only) or list(ATTACKS)
     made = Attacked.at(Path(path))
     with single_threaded():
-        found = subject(path, dataset=dataset, model=model, data_folder=data_folder, device=device)
+        given = {"dataset": dataset, "model": model, "data_folder": data_folder, "device": device}
+        found = subject(path, **given, engine=engine)
         shown = found.views(tuple(view))
         if (
             only

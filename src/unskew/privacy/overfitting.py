@@ -3,6 +3,8 @@
 FLea, section 2.3.2 and figure 3: from a global model of 40% accuracy, clients with 5000, 500 and 100 samples, and with
 100 of their own and 1000 shared ones, train once; the Davies-Bouldin score of the penultimate features says how far
 apart classes lie, on what was trained on and on the test set, for local models and for their average.
+
+The clients of these groups are the laboratory's: it deals out samples of its own, and has no need to ask the run's.
 """
 
 from __future__ import annotations

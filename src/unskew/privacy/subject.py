@@ -1,4 +1,8 @@
-"""A run under attack: its data, its models, and what its method shows of the data."""
+"""A run under attack: its models, what its method shows of clients' data, and the samples that the attacker has.
+
+The clients stay behind their engine: what is wanted of them is asked for by its verbs. What an attacker learns from,
+paints marks into and guesses by are samples of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,51 +15,58 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.holdings import Holdings
+from unskew.core.engine import Engine
 from unskew.core.net import Net
+from unskew.core.roster import Roster
 from unskew.core.state import State, load_state
 from unskew.core.types import Ids, Tree
 from unskew.core.views import View, view, views_of
+from unskew.data import from_arrays, load
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.privacy.groups import Groups
 from unskew.renamed import accepts_old_names
-from unskew.runs.choose_engine import device_of
+from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.correlation import shown, taken
 from unskew.runs.folder import RunFolder, read_folder
-from unskew.runs.setup import Setup, prepare
+from unskew.runs.setup import Setup, prepare, table_options
 from unskew.runs.snapshots import kept_rounds, read_model
 from unskew.runs.spec import Spec
 
 
 @dataclass
 class Subject:
-    """What the attacks of this package are handed."""
+    """What the attacks of this package are handed. ``given`` is the data set that was given in Python, if one was."""
 
     folder: RunFolder
     spec: Spec
     setup: Setup
     path: Path
+    given: Any = None
 
     @property
     def net(self) -> Net:
         return self.setup.job.judging_net
 
-    @property
-    def holdings(self) -> Holdings:
-        """The clients' side of the run: the laboratory has both sides in its hands."""
-        found: Holdings = self.setup.run.engine.holdings  # type: ignore[attr-defined]  # it chose the engine itself
-        return found
-
-    @property
+    @cached_property
     def dataset(self) -> Dataset:
-        return self.holdings.dataset
+        """The attacker's own samples: a copy of the whole data set, which is more than a real attacker would have."""
+        given = self.given
+        if given is None:
+            return load(self.spec.dataset, data_folder=self.spec.data_folder, **table_options(self.spec))
+        found = given.dataset if isinstance(given, Federation) else given
+        return found if isinstance(found, Dataset) else from_arrays(*found)
 
     @property
-    def dealt(self) -> Federation:
-        """What clients held before anything was shared."""
-        return self.holdings.dealt
+    def about(self) -> Dataset:
+        """What samples look like, and no sample of a client's."""
+        return self.setup.job.roster.dataset
+
+    @property
+    def dealt(self) -> Roster:
+        """What is known of what clients held before anything was shared."""
+        return self.setup.run.as_dealt
 
     @property
     def device(self) -> str:
@@ -90,19 +101,18 @@ class Subject:
         typical = self.dealt.typical
         found = {text: view(text).at(typical) for text in named}
         found = found or views_of(self.setup.job.method.parts, typical)
-        sample = np.zeros((1, 1), np.int64)
         for one in found.values():
             if one.group > len(self.dataset):
                 raise InputError(
                     f"{one} is over more samples than the {len(self.dataset):,} of {self.dataset.name}"
                 )
-            groups = taken(self.dataset, np.repeat(sample, one.group, 1), self.device, self.dtype)
+            groups = torch.zeros((1, one.group, *self.about.shape), dtype=self.dtype, device=self.device)
             with torch.inference_mode():
                 one.show(self.net, self.net.initial, groups)  # a layer that is not there is refused now
         return found
 
     def groups(self, places: Ids, test: bool = False) -> Tensor:
-        """Normalised samples in the shape of ``places``."""
+        """Normalised samples of the attacker's own, in the shape of ``places``."""
         return taken(self.dataset, places, self.device, self.dtype, test)
 
     def seen(self, model: Tree, view: View, places: Ids, test: bool = False) -> tuple[Tensor, Tensor]:
@@ -128,7 +138,7 @@ class Subject:
     @cached_property
     def drawn(self) -> Groups:
         """Groups of samples as the run's clients would average them."""
-        return Groups(self.dealt)
+        return Groups(self.dealt.counts, self.dataset)
 
 
 @accepts_old_names(data="dataset")
@@ -139,8 +149,12 @@ def subject(
     model: Any = None,
     data_folder: str | None = None,
     device: str | None = None,
+    engine: Engine | None = None,
 ) -> Subject:
-    """Open a run's folder for attack. ``dataset`` and ``model`` are what was given in Python, if it was."""
+    """Open a run's folder for attack. ``dataset`` and ``model`` are what was given in Python, if it was.
+
+    ``engine``: one of your own for the clients to live in.
+    """
     folder, spec, about = read_folder(Path(path))
     if folder.damage:
         raise InputError(
@@ -165,9 +179,10 @@ def subject(
         spec = replace(spec, precision="fp32")
     if cpu:
         spec = replace(spec, compile=False)
-    setup = prepare(spec, dataset, model)
+    # the clients are asked a few questions and trained for a few visits: no workers are needed
+    setup = prepare(spec, dataset, model, engine=engine or choose(spec, device_of(spec), 0.0))
     if not setup.job.method.schedule.exchanges:
         raise InputError(f"nothing leaves a client in {path} ({spec.method}), so there is nothing to attack")
     if about.get("sha256") not in (None, setup.about["sha256"]):
         raise InputError(f"the data of {path} is not what the run began with; give it the same data")
-    return Subject(folder, spec, setup, Path(path))
+    return Subject(folder, spec, setup, Path(path), dataset)

@@ -127,6 +127,7 @@ def test_others_labels_need_weights_for_classes_that_a_client_lacks():
     check_method("balanced(counts=global)+flea(dense1, share=0.5)", only=["expression", "finite"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expression",
     [

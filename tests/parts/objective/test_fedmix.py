@@ -123,6 +123,7 @@ def test_what_is_exchanged_is_counted():
     assert played.lines[0]["exchanged"]["fedmix"]["from"] == "all"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taylor", ["true", "false"])
 @pytest.mark.parametrize("other", ["sem", "phase_shift(2)", "scaffold", "fedprox+fednova", "fedntd"])
 def test_it_composes(taylor, other):

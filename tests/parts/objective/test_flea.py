@@ -277,6 +277,7 @@ TOGETHER = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", TOGETHER)
 def test_it_composes(other):
     """With every schedule, objective, rule and selection: it trains, resumes to the bit, and engines agree."""
