@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
+from unskew.core.engine import RunPlan
 from unskew.core.memory import flatten
 from unskew.core.method import Method
 from unskew.core.old_checkpoints import PREFIXES
@@ -64,9 +64,9 @@ def write_as_before(state: State, folder: Path) -> None:
     (folder / f"{state.round:06d}.safetensors").write_bytes(whole)
 
 
-def played(job: Any, state: State, rounds: int) -> State:
+def played(run: RunPlan, state: State, rounds: int) -> State:
     for _ in range(rounds):
-        state, _ = play_round(job, state)
+        state, _ = play_round(run, state)
     return state
 
 
@@ -74,11 +74,11 @@ def played(job: Any, state: State, rounds: int) -> State:
 def test_a_run_of_the_version_before_goes_on_to_the_same_bits(method: str, tmp_path: Path) -> None:
     """Two rounds with late clients, a checkpoint as it was written then, and two rounds more."""
     setup = ready(Method.parse(method), late=0.4)
-    half = played(setup.job, setup.state, 2)
+    half = played(setup.run, setup.state, 2)
     write_as_before(half, tmp_path / "old")
     found = load_state(tmp_path / "old")
     assert found is not None
-    whole, resumed = (played(setup.job, state, 2) for state in (half, found))
+    whole, resumed = (played(setup.run, state, 2) for state in (half, found))
     assert params_hash(whole.params) == params_hash(resumed.params)
     save_state(found, tmp_path / "new")
     again = load_state(tmp_path / "new")
