@@ -14,7 +14,7 @@ from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan
 from unskew.core.slots import Exchange, Visit
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 from unskew.data.dataset import normalise
 from unskew.seeds import borrow_generator, generator
 
@@ -51,7 +51,7 @@ class ClientJob:
     lr: float
     census: Tensor
     shared: Mapping[str, Tree]
-    mine: Mapping[str, Tree]
+    mine: Mapping[str, Memory]
     moved: Tree | None = None  # of the legs before this one, in the same visit
     work: float = 0.0
     steps: int = 0
