@@ -152,6 +152,13 @@ def test_a_peer_that_fails_leaves_the_others_going(monkeypatch: pytest.MonkeyPat
     assert "flower: not installed" in text(report)
 
 
+@pytest.fixture
+def known_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of a known rate: to measure it takes seconds, and a test of its own tries that."""
+    monkeypatch.setattr(comparing, "multiply_adds_a_second", lambda *_: 1e9)
+
+
+@pytest.mark.usefixtures("known_peak")
 def test_engines_train_the_same_samples() -> None:
     """3 clients of 7 samples, 2 epochs: 42 sample-steps a round for both engines; ratios are to the loop."""
     report = bench(Options(jobs=[TINY], rounds=2, workers=1, device="cpu"))
@@ -219,6 +226,7 @@ def test_peers_have_the_model_of_fleas_code() -> None:
     assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
 
 
+@pytest.mark.usefixtures("known_peak")
 def test_the_plain_peer_plays_in_a_process_of_its_own() -> None:
     """It trains the clients it is told to: 3 of 7 samples, twice; as the only peer it is the best one."""
     report = bench(Options(jobs=[TINY], engines=["loop"], rounds=1, peers=["plain"], device="cpu"))
@@ -294,6 +302,7 @@ def test_growth_has_three_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "SCAFFOLD, 12 clients, 6 a round" in shown
 
 
+@pytest.mark.usefixtures("known_peak")
 def test_the_command_prints_a_table_or_one_object(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

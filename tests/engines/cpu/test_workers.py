@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from unskew.cli import main
+
 SCRIPT = """
 from torch import nn
 import unskew
@@ -48,18 +50,18 @@ def _run(*words: str) -> subprocess.Popen[bytes]:
 @pytest.mark.skipif(sys.platform != "linux", reason="the workers' death with their server is Linux's doing")
 def test_a_killed_server_takes_its_workers_along_and_resumes_to_the_bit(tmp_path: Path) -> None:
     """kill -9 with two workers: no process stays, the folder is free, and the end is that of a quiet run."""
-    settings = (
+    settings = [
         "--clients",
         "20",
         "--rounds",
-        "40",
+        "20",
         "--engine",
         "fast",
         "--evaluate",
-        "20",
+        "10",
         "--momentum",
         "0.9",
-    )
+    ]
     killed, quiet = tmp_path / "killed", tmp_path / "quiet"
     server = _run("run", *settings, "--workers", "2", "--checkpoint", "0", "--out", str(killed))
     log = killed / "rounds.jsonl"
@@ -72,8 +74,8 @@ def test_a_killed_server_takes_its_workers_along_and_resumes_to_the_bit(tmp_path
     while any(_alive(c) for c in children) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(_alive(c) for c in children)
-    assert _run("resume", str(killed)).wait() == 0
-    assert _run("run", *settings, "--workers", "1", "--out", str(quiet)).wait() == 0
+    assert main(["resume", str(killed)]) == 0
+    assert main(["run", *settings, "--workers", "1", "--out", str(quiet)]) == 0
     ends = [json.loads((folder / "result.json").read_text())["model_sha256"] for folder in (killed, quiet)]
     assert ends[0] == ends[1]
 
