@@ -72,9 +72,10 @@ def test_engines_judge_alike(policy):
         engine.hold(Holdings(federation))
         answers.append(engine.judged(job, job.net.initial, None))
         engine.close()
-    for guess, loss in answers[1:]:
-        assert np.array_equal(guess, answers[0][0])
-        assert np.array_equal(loss, answers[0][1])
+    for found in answers[1:]:
+        assert found.keys() == answers[0].keys()
+        for name, values in found.items():
+            assert np.array_equal(values, answers[0][name])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -6,10 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
-import numpy as np
 import torch
 
-from unskew.arrays import Array
 from unskew.core.decay import Constant, Decay
 from unskew.core.faults import Faults
 from unskew.core.held import OWN, Moment
@@ -21,7 +19,9 @@ from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing
 from unskew.core.slots import Local, Prepare
 from unskew.core.store import ClientStore
+from unskew.core.task import Sums
 from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.metrics.own import Metric
 
 
 @dataclass
@@ -57,6 +57,9 @@ class RunPlan:
     faults: Faults = field(default_factory=Faults)
     device: str = "cpu"
     dealt: Roster | None = None  # before raw samples were moved, where that is known
+    metrics: Mapping[str, Metric] = field(
+        default_factory=dict
+    )  # given in Python: they never leave the server
 
     @property
     def as_dealt(self) -> Roster:
@@ -93,29 +96,6 @@ class RoundInputs:
         return self.moment.t or 0
 
 
-@dataclass(frozen=True)
-class Sums:
-    """How a model did: sums over the samples of each class of the test set, or of each client."""
-
-    right: Array
-    loss: Array
-    count: Array
-
-    @classmethod
-    def over(cls, owner: Array, groups: int, right: Array, loss: Array) -> Sums:
-        """One value a sample, summed by the group that ``owner`` names."""
-        return cls(
-            np.bincount(owner, right, minlength=groups),
-            np.bincount(owner, loss, minlength=groups),
-            np.bincount(owner, minlength=groups),
-        )
-
-    def means(self) -> dict[str, Array]:
-        """The mean "accuracy" and "loss" of each group; 0 where there is no sample."""
-        count = np.maximum(1, self.count)
-        return {"accuracy": self.right / count, "loss": self.loss / count}
-
-
 class Engine(Protocol):
     """Runs the clients' side. An algorithm never knows which engine answers."""
 
@@ -138,7 +118,10 @@ class Engine(Protocol):
         ...
 
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
-        """How the model does on the server's test set, class by class, or on the data of each of these clients."""
+        """How the model does on the server's test set, or on the data of each of these clients.
+
+        Of clients' samples only what ``net.task.sums`` makes of them comes back; of the test set every answer.
+        """
         ...
 
     def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:

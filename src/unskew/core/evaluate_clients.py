@@ -15,7 +15,7 @@ import torch
 from unskew.arrays import Array
 from unskew.core.engine import RunPlan
 from unskew.core.held import OWN
-from unskew.core.score import evaluate_model
+from unskew.core.score import evaluate_model, metric_names, name_scores, score_test
 from unskew.core.state import State
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Ids, Tree
@@ -23,6 +23,9 @@ from unskew.progress import working
 
 LISTED = 10_000
 """Clients up to which a result lists the accuracy of each."""
+
+SCORE = "score_"
+"""What the table of each metric begins with, in what the state remembers of clients' models."""
 
 
 def mark_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
@@ -45,27 +48,30 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
         "loss": torch.zeros(everyone, dtype=torch.float64),
         "own": torch.zeros(everyone, dtype=torch.float64),
         "stale": torch.zeros(everyone, dtype=torch.bool),
+        **{SCORE + name: torch.zeros(everyone, dtype=torch.float64) for name in metric_names(run)},
     } | known
     table = {name: value.cpu().clone() for name, value in table.items()}
+    who = _trained(run, state)
+    if not all(
+        SCORE + name in known for name in metric_names(run)
+    ):  # a checkpoint of before these were taken
+        table["stale"][torch.from_numpy(who)] = True
     stale = np.flatnonzero(table["stale"].numpy()).tolist()
     with working("clients' models judged", len(stale)) as advance:
         for client in stale:
-            right, loss, own = _one(run, state, client, clients)
-            table["right"][client], table["loss"][client], table["own"][client] = right, loss, own
+            for name, value in _one(run, state, client, clients).items():
+                table[name][client] = value
             advance(1)
     table["stale"][:] = False
     state.server[OWN_MODEL] = table
-    who = _trained(run, state)
     if not len(who):
         return evaluate_model(run, state.params, clients) | {"own_models": {"clients": 0, "of": everyone}}
     count = np.bincount(dataset.y_test, minlength=dataset.classes)
     hits = table["right"].numpy()[who].astype(np.float64)
-    mean_loss = float(table["loss"].numpy()[who].mean())
-    found: dict[str, Any] = {
-        "global_test_accuracy": float((hits.sum(1) / count.sum()).mean()),
-        "global_test_loss": mean_loss if np.isfinite(mean_loss) else None,
-        "per_class_accuracy": [float(r / n) if n else None for r, n in zip(hits.mean(0), count, strict=True)],
-        "own_models": spread(hits.sum(1) / count.sum()) | {"of": everyone},
+    by_class = [float(r / n) if n else None for r, n in zip(hits.mean(0), count, strict=True)]
+    means = {name: float(table[SCORE + name].numpy()[who].mean()) for name in metric_names(run)}
+    found: dict[str, Any] = name_scores(means, {"per_class_accuracy": by_class}) | {
+        "own_models": spread(hits.sum(1) / count.sum()) | {"of": everyone}
     }
     at_home = table["own"].numpy()[who]
     if clients and not np.isnan(at_home).all():
@@ -76,8 +82,8 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
     return found
 
 
-def _one(run: RunPlan, state: State, client: int, own: bool) -> tuple[torch.Tensor, float, float]:
-    """One client's model: right answers by class and mean loss on the test set, and accuracy on its own data."""
+def _one(run: RunPlan, state: State, client: int, own: bool) -> dict[str, Any]:
+    """One client's model: right answers by class and every metric on the test set, and accuracy on its own data."""
     kept = state.clients.get(OWN_MODEL, client, {})
     model = {k: v.to(run.device) for k, v in kept.items()}
     sums = run.engine.evaluate(run.job, model)
@@ -87,8 +93,10 @@ def _one(run: RunPlan, state: State, client: int, own: bool) -> tuple[torch.Tens
         at_home = (
             float(found.means()["accuracy"][0]) if found.count[0] else np.nan
         )  # it brought no data to be judged on
-    right = torch.from_numpy(sums.right.astype(np.int32))
-    return right, float(sums.loss.sum() / sums.count.sum()), at_home
+    (right,) = sums.right_by_class()
+    scores = {SCORE + name: value for name, value in score_test(run, sums).items()}
+    loss = float(sums.means()["loss"][0])
+    return {"right": torch.from_numpy(right.astype(np.int32)), "loss": loss, "own": at_home, **scores}
 
 
 def _trained(run: RunPlan, state: State) -> Ids:

@@ -20,6 +20,7 @@ from unskew.core.client import ClientJob, ClientResult, Pool, train
 from unskew.core.held import Made
 from unskew.core.net import Net
 from unskew.core.step import LocalTraining
+from unskew.core.task import Answers
 from unskew.core.types import Tree
 from unskew.data.dataset import Dataset
 from unskew.data.mapped import is_mapped
@@ -116,6 +117,10 @@ class DeviceData:
             at += count
         return there, moved
 
+    def _plain(self, values: Tensor) -> Tensor:
+        """Values for numpy, which knows no half precision."""
+        return (values.to(self.dtype) if values.is_floating_point() else values).cpu()
+
     def _laid_out(self, x: Tensor) -> Tensor:
         last = self.channels_last and x.dim() == 4
         return x.contiguous(memory_format=torch.channels_last) if last else x
@@ -127,8 +132,8 @@ class DeviceData:
         places: Array | None,
         test: bool = False,
         made: Made | None = None,
-    ) -> tuple[Array, Array]:
-        """Predicted class and loss of a model for samples of the pool or the test set; None is all the latter.
+    ) -> Answers:
+        """What a model says of samples of the pool or the test set (with details); None is all the latter.
 
         Places from the pool's length on are of samples that clients ``made``.
         """
@@ -137,11 +142,15 @@ class DeviceData:
         if made is not None:
             pool, (at,) = self._beside([(at, made)])
         at = at.to(self.device)
-        guesses, losses = torch.zeros(len(at), dtype=torch.int64), torch.zeros(len(at), dtype=self.dtype)
+        task, test = net.task, pool is self.test
+        found: list[dict[str, Tensor]] = []
+        blocks = net.blocks(len(at))
         with torch.inference_mode():
-            for block in net.blocks(len(at)) if len(at) else ():
+            for block in blocks:
                 x, y = pool.take(at[torch.from_numpy(block).to(self.device)])
-                outputs = net.judge(model, x)
-                guesses[block] = net.task.predict(outputs).cpu()
-                losses[block] = net.task.losses(outputs, y).cpu()
-        return guesses.numpy(), losses.numpy()
+                # a client may hold nothing, and not every model takes a batch of nothing
+                outputs = net.judge(model, x) if len(block) else x.new_zeros(0, self.dataset.classes)
+                kept = task.answers(outputs, y) | (task.details(outputs) if test else {})
+                found.append({name: self._plain(values) for name, values in kept.items()})
+        order = np.argsort(np.concatenate(blocks))
+        return {name: torch.cat([f[name] for f in found]).numpy()[order] for name in found[0]}

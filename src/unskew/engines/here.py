@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.core.engine import Job, Sums
+from unskew.core.engine import Job
 from unskew.core.held import OWN, Held, Made, Moment
 from unskew.core.holdings import Holdings
 from unskew.core.query import answer_here
@@ -15,6 +15,7 @@ from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing
 from unskew.core.slots import Prepare
+from unskew.core.task import Answers, Sums
 from unskew.core.types import Ids, Tree
 from unskew.data.dataset import Dataset
 from unskew.progress import working
@@ -36,43 +37,35 @@ class Here:
         """Where the clients' samples, and the test set, lie."""
         return self.holdings.dataset
 
-    def judged(
-        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
-    ) -> tuple[Array, Array]:
-        """Predicted class and loss of the test set, or of these samples; ``made`` ones come after the pool's."""
+    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
+        """What the model says of the test set, or of these samples; ``made`` ones come after the pool's."""
         raise TypeError(f"{type(self).__name__} does not say how samples are judged: define judged()")
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
         return answer_here(job, self.holdings, query, clients.tolist(), model, moment)
 
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
-        data = self.dataset
+        data, task = self.dataset, job.net.task
         if clients is None:
-            guess, loss = self.judged(job, model, None)
-            return Sums.over(data.y_test, data.classes, guess == data.y_test, loss)
+            return task.sums(data.y_test, self.judged(job, model, None), data.classes)
         tests = self.holdings.dealt.tests
         if moment.own and tests is not None:  # brought to be judged by
-            guess, loss = self.judged(job, model, None)
-            sums = Sums.over(
-                np.repeat(np.arange(len(tests) - 1), np.diff(tests)),
-                len(tests) - 1,
-                guess == data.y_test,
-                loss,
-            )
-            return Sums(sums.right[clients], sums.loss[clients], sums.count[clients])
+            owner = np.repeat(np.arange(len(tests) - 1), np.diff(tests))
+            found = self.judged(job, model, None)
+            return task.sums(data.y_test, found, data.classes, owner, len(tests) - 1).take(clients)
         held = [self.holdings.held(int(c), moment, job.roster, job.method.prepare, job.seed) for c in clients]
         # all are judged at once, unless a client's samples are judged by their own statistics
         apart = job.batch_norm != "average" and job.net.buffers
-        groups = [[h] for h in held] if apart else [held] if held else []
-        found = []
+        groups = [[h] for h in held] if apart and held else [held]
+        found_apart = []
         with working("clients judged", len(groups)) as advance:
             for some in groups:
-                found.append(self.judged(job, model, *join_held(some)))
+                found_apart.append(self.judged(job, model, *join_held(some)))
                 advance(1)
-        guess, loss = (np.concatenate([np.zeros(0), *each]) for each in zip(*found, strict=True))
+        answers = {name: np.concatenate([f[name] for f in found_apart]) for name in found_apart[0]}
         owner = np.repeat(np.arange(len(held)), [len(h) for h in held])
         labels = np.concatenate([np.zeros(0, np.int64), *(h.labels for h in held)])
-        return Sums.over(owner, len(held), guess == labels, loss)
+        return task.sums(labels, answers, data.classes, owner, len(held))
 
     def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
         return self.holdings.transfer(part, sharing, roster, seed)
@@ -88,4 +81,4 @@ def join_held(held: Sequence[Held]) -> tuple[Array, Made | None]:
             made.append(one.made)
             behind += len(one.made[1])
     both = (np.concatenate([x for x, _ in made]), np.concatenate([y for _, y in made])) if made else None
-    return np.concatenate(places), both
+    return np.concatenate([np.zeros(0, np.int64), *places]), both

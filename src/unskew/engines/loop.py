@@ -10,6 +10,7 @@ from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.step import LocalTraining
+from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
@@ -40,9 +41,7 @@ class Loop(Here):
                 advance(1)
         return gather_results(job, leg, rows, returns)
 
-    def judged(
-        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
-    ) -> tuple[Array, Array]:
+    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
         return self.device_data(job).judge(job.judging_net, model, places, made=made)
 
     def device_data(self, job: Job) -> DeviceData:

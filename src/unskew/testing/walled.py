@@ -28,7 +28,7 @@ import unskew.runs.correlation
 import unskew.runs.measure  # noqa: F401
 from unskew.arrays import Array
 from unskew.core.dispatch import gather_results
-from unskew.core.engine import Job, RoundInputs, RunPlan, Sums
+from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import BEFORE, OWN, Moment
 from unskew.core.holdings import Holdings
 from unskew.core.method import Method
@@ -38,6 +38,7 @@ from unskew.core.roster import Roster, without_pool, without_tests
 from unskew.core.sharing import SERVER, Sharing
 from unskew.core.slots import Prepare
 from unskew.core.store import ClientStore
+from unskew.core.task import Sums
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
@@ -119,15 +120,18 @@ class Walled:
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
         """The test set is judged at the server, clients' own samples behind their walls."""
         self._brief(job)
-        if clients is None:
-            data = job.roster.dataset  # the server's own: a test set, and no pool
+        data = job.roster.dataset  # the server's own: a test set, and no pool
+        if clients is None or not len(clients):
             self._data = self._data or DeviceData(data, job.dtype)
-            guess, loss = self._data.judge(job.judging_net, model, None)
-            return Sums.over(data.y_test, data.classes, guess == data.y_test, loss)
+            nobody = np.zeros(0, np.int64)
+            found = self._data.judge(job.judging_net, model, None if clients is None else nobody)
+            if clients is None:
+                return job.net.task.sums(data.y_test, found, data.classes)
+            return job.net.task.sums(nobody, found, data.classes, nobody, 0)
         sent = [(client, "evaluate", model, _told_to(moment, client)) for client in clients.tolist()]
-        found = self._all(sent)
-        values = ([getattr(one, name) for one in found] for name in ("right", "loss", "count"))
-        return Sums(*(np.concatenate([np.zeros(0), *each]) for each in values))
+        first, *others = self._all(sent)
+        joined: Sums = first.beside(others)
+        return joined
 
     def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
         """Samples pass through the server's hands as they were sealed by their sender, and are not opened there."""

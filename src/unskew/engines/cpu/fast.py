@@ -25,6 +25,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.roster import Roster
 from unskew.core.step import LocalTraining
 from unskew.core.store import OWN_MODEL, ClientStore
+from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
@@ -133,9 +134,7 @@ class FastCPU(Here):
         total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
         return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
 
-    def judged(
-        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
-    ) -> tuple[Array, Array]:
+    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
         if made is not None:  # what a few clients made is nowhere but here
             return DeviceData(self.dataset, job.dtype).judge(job.judging_net, model, places, made=made)
         self._brief(job)
@@ -145,9 +144,8 @@ class FastCPU(Here):
         wanted = np.arange(count) if places is None else np.asarray(places)
         blocks = job.judging_net.blocks(count)
         found = self._map([Judgement(wanted[block], places is None) for block in blocks])
-        guesses, losses = (np.concatenate(each) for each in zip(*found, strict=True))
         order = np.argsort(np.concatenate(blocks))
-        return guesses[order], losses[order]
+        return {name: np.concatenate([f[name] for f in found])[order] for name in found[0]}
 
     def again(self) -> FastCPU:
         twin = FastCPU(1, self.block, self.record)  # it has one client to train

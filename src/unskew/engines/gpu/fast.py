@@ -28,6 +28,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.plan import batches_in
 from unskew.core.roster import Roster
 from unskew.core.step import LocalTraining
+from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Memory, Tree, Update, clone, map_tensors, nbytes
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu.prefetch import Ahead
@@ -137,9 +138,7 @@ class FastGPU(Here):
             returns |= dict(zip(chosen, done, strict=True))
         return gather_results(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
 
-    def judged(
-        self, job: Job, model: Tree, places: Array | None, made: Made | None = None
-    ) -> tuple[Array, Array]:
+    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
         return self.device_data(job).judge(job.judging_net, model, places, made=made)
 
     def device_data(self, job: Job) -> DeviceData:
