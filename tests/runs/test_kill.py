@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from unskew.cli.settings import setting_flags
 from unskew.errors import InputError
 from unskew.runs.rounds import Run, resume, run
 from unskew.runs.spec import Spec
-from unskew.runs.sweep import flags
 from unskew.sealed import unseal
 from unskew.seeds import generator
 
@@ -38,7 +38,16 @@ KILLED: dict[str, dict[str, Any]] = {
 
 
 def start(out: Path, settings: dict[str, Any], **how: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "unskew", "run", "--out", str(out), *flags(Spec(**settings)), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "unskew",
+        "run",
+        "--out",
+        str(out),
+        *setting_flags(Spec(**settings).changed()),
+        "--json",
+    ]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

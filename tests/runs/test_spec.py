@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from unskew.cli import app
+from unskew.cli.settings import setting_flags
 from unskew.errors import InputError
 from unskew.runs.spec import Spec, read_toml
-from unskew.runs.sweep import flags
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_the_flags_of_a_spec_make_that_spec(monkeypatch: pytest.MonkeyPatch) -> 
     import json
 
     monkeypatch.setattr("unskew.runs.setup.prepare", lambda spec: None)  # its data is nowhere
-    shown = CliRunner().invoke(app, ["run", "--dry-run", "--json", *flags(CHANGED)])
+    shown = CliRunner().invoke(app, ["run", "--dry-run", "--json", *setting_flags(CHANGED.changed())])
     assert shown.exit_code == 0, shown.output
     assert Spec.of(json.loads(shown.stdout)) == CHANGED
 

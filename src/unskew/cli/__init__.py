@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unskew.cli import attack as attack
 from unskew.cli import bench as bench
+from unskew.cli import cell as cell
 from unskew.cli import datasets as datasets
 from unskew.cli import demo as demo
 from unskew.cli import diagnose as diagnose

@@ -152,3 +152,17 @@ def _word(text: str) -> Any:
         raise
     except ValueError:
         return None if text.lower() == "none" else text
+
+
+def setting_flags(settings: Mapping[str, Any]) -> list[str]:
+    """The command-line flags of these settings."""
+    words: list[str] = []
+    for name, value in settings.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        elif isinstance(value, tuple):
+            words += [w for v in value for w in (flag, str(v))]
+        else:
+            words += [flag, str(value)]
+    return words

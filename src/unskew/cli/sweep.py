@@ -13,10 +13,9 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.options import Json
-from unskew.cli.settings import effective, with_settings, written
+from unskew.cli.settings import effective, setting_flags, with_settings, written
 from unskew.cli.stopping import Interrupted
 from unskew.progress import tell_columns
-from unskew.runs.spec import setting_flags
 
 if TYPE_CHECKING:
     from unskew.runs.sweep import Cell

@@ -80,7 +80,7 @@ def _live(order: dict[str, Any], server: int) -> int:
         for here, there in ((nothing, 0), (nothing, 1), (complaint, 2)):
             os.dup2(here.fileno(), there)
     os.environ[LIMIT] = str(order["cores"])
-    code = main(order["words"])
+    code = main(["cell", order["cell"]])
     sys.stderr.flush()
     return code
 

@@ -1,10 +1,10 @@
 """Where the runs of a sweep live: one process that has torch loaded, and a fork of it for every run.
 
 A fork starts at once, has the memory of nobody before it, and dies alone. The process takes one JSON order a line
-(``{"number": 3, "words": ["run", ...], "complaint": FILE, "cores": 2}``) and answers one a run that has ended
-(``{"number": 3, "code": 0}``). Its life hangs on its input: when that is closed, by whatever end of the sweep, the
-runs are asked to end as by Ctrl-C, so they save, and then it ends too. Where there is no safe fork every run is a
-process that loads torch itself.
+(``{"number": 3, "cell": FILE, "complaint": FILE, "cores": 2}``) and answers one a run that has ended
+(``{"number": 3, "code": 0}``); what the run is to do is in the cell's file (``unskew.runs.cell_file``).
+Its life hangs on its input: when that is closed, by whatever end of the sweep, the runs are asked to end as by Ctrl-C,
+so they save, and then it ends too. Where there is no safe fork every run is a process that loads torch itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -36,10 +36,10 @@ DEATHS = 3
 
 
 class Stable(Protocol):
-    """Runs the command line's words in processes of their own."""
+    """Runs the cells of a sweep in processes of their own."""
 
-    def start(self, number: int, words: Sequence[str], cores: int) -> None:
-        """Begin a run; ``number`` names it from now on."""
+    def start(self, number: int, write: Callable[[Path], None], cores: int) -> None:
+        """Begin a run, or go on with it; ``number`` names it from now on, and ``write`` its spec file."""
         ...
 
     def ended(self, patience: float) -> list[tuple[int, int, str]]:
@@ -56,20 +56,26 @@ def stable() -> Stable:
     return Warm() if FORKS else Cold()
 
 
-class Complaints:
-    """What runs say on their standard error, in files: a pipe that nobody reads would fill up and hang them."""
+class RunFiles:
+    """Files of runs while they live: the spec that each is handed, and what it says on its standard error.
+
+    That is a file since a pipe that nobody reads would fill up and hang the run.
+    """
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="unskew-")
 
-    def file(self, number: int) -> Path:
-        return Path(self.folder.name) / str(number)
+    def complaint(self, number: int) -> Path:
+        return Path(self.folder.name) / f"{number}.txt"
+
+    def cell(self, number: int) -> Path:
+        return Path(self.folder.name) / f"{number}.json"
 
     def last(self, number: int, code: int) -> str:
         """The last line that a run said; nothing of one that did well."""
         if code == 0:
             return ""
-        said = self.file(number).read_text(errors="replace").strip().splitlines()
+        said = self.complaint(number).read_text(errors="replace").strip().splitlines()
         if said and code > 0:
             return said[-1]
         why = " (most likely of too little memory; try fewer at a time)" if code == -signal.SIGKILL else ""
@@ -80,7 +86,7 @@ class Warm:
     """The sweep's end of the warm process."""
 
     def __init__(self) -> None:
-        self.complaints, self.deaths = Complaints(), 0
+        self.files, self.deaths = RunFiles(), 0
         self.running: dict[int, dict[str, Any]] = {}
         self._begin()
 
@@ -94,13 +100,10 @@ class Warm:
         )
         self.read = b""
 
-    def start(self, number: int, words: Sequence[str], cores: int) -> None:
-        order = {
-            "number": number,
-            "words": list(words),
-            "complaint": str(self.complaints.file(number)),
-            "cores": cores,
-        }
+    def start(self, number: int, write: Callable[[Path], None], cores: int) -> None:
+        cell, complaint = self.files.cell(number), self.files.complaint(number)
+        write(cell)
+        order = {"number": number, "cell": str(cell), "complaint": str(complaint), "cores": cores}
         self.running[number] = order
         self._send(order)
 
@@ -124,7 +127,7 @@ class Warm:
             told = json.loads(line)
             number, code = told["number"], told["code"]
             del self.running[number]
-            found.append((number, code, self.complaints.last(number, code)))
+            found.append((number, code, self.files.last(number, code)))
         return found
 
     def _begin_again(self) -> None:
@@ -140,11 +143,7 @@ class Warm:
             )
         self._begin()
         for order in self.running.values():
-            if "--out" in order["words"]:
-                folder = order["words"][order["words"].index("--out") + 1]
-                if Path(folder, "spec.json").exists():
-                    order["words"] = ["resume", folder, "--json"]
-            self._send(order)
+            self._send(order)  # what has begun goes on
 
     def _end(self) -> None:
         assert self.process.stdin is not None
@@ -161,20 +160,21 @@ class Warm:
             self.process.kill()  # it may still be loading what nobody needs any more
         self._end()
         self.said.close()
-        self.complaints.folder.cleanup()
+        self.files.folder.cleanup()
 
 
 class Cold:
     """A process a run, where there is no safe fork."""
 
     def __init__(self) -> None:
-        self.complaints = Complaints()
+        self.files = RunFiles()
         self.running: dict[int, subprocess.Popen[bytes]] = {}
 
-    def start(self, number: int, words: Sequence[str], cores: int) -> None:
-        with open(self.complaints.file(number), "wb") as complaint:
+    def start(self, number: int, write: Callable[[Path], None], cores: int) -> None:
+        write(cell := self.files.cell(number))
+        with open(self.files.complaint(number), "wb") as complaint:
             self.running[number] = subprocess.Popen(
-                [sys.executable, "-m", "unskew", *words],
+                [sys.executable, "-m", "unskew", "cell", str(cell)],
                 stdout=subprocess.DEVNULL,
                 stderr=complaint,
                 env={**os.environ, LIMIT: str(cores)},
@@ -189,11 +189,11 @@ class Cold:
             time.sleep(0.02)
         for number in over:
             del self.running[number]
-        return [(number, code, self.complaints.last(number, code)) for number, code in over.items()]
+        return [(number, code, self.files.last(number, code)) for number, code in over.items()]
 
     def close(self) -> None:
         for process in self.running.values():
             process.terminate()
         for process in self.running.values():
             process.wait()
-        self.complaints.folder.cleanup()
+        self.files.folder.cleanup()

@@ -359,7 +359,9 @@ def _says_of_itself(data: Dataset | Federation) -> dict[str, Any]:
 
 def refuse_overruled(data: Dataset | Federation, spec: Spec | None, settings: Mapping[str, Any]) -> None:
     """Refuse settings that say how to read or to deal what was read, or dealt, before it was given."""
-    said = (spec.changed() if spec else {}) | {n: v for n, v in settings.items() if v is not None}
+    changed, said_at_all = (spec.changed(), spec.said()) if spec else ({}, {})
+    said = {n: v for n, v in said_at_all.items() if n in changed or n == "partition"}
+    said |= {n: v for n, v in settings.items() if v is not None}
     if isinstance(data, Federation):
         known = _says_of_itself(data)
         if spec is not None and spec.partition == "given":  # the spec of an earlier run on it

@@ -278,6 +278,10 @@ class Spec:
         """The settings that differ from their defaults: what to write to repeat the run."""
         return {f.name: v for f in dataclasses.fields(self) if (v := getattr(self, f.name)) != f.default}
 
+    def said(self) -> dict[str, Any]:
+        """Every setting by name but those that nobody wrote and that give way to others or to the data."""
+        return {k: v for k, v in self.as_dict().items() if not isinstance(v, (Unsaid, UnsaidNumber))}
+
     def toml(self) -> str:
         """The settings that differ from their defaults as an experiment file has them."""
         return "".join(f"{name} = {toml_value(value)}\n" for name, value in self.changed().items())
@@ -429,17 +433,3 @@ def _line(text: str, name: str | None) -> int:
         if name is not None and re.match(rf"\s*\[?\s*\"?{re.escape(name)}\"?\s*[\]=]", line):
             return at
     return 1
-
-
-def setting_flags(settings: Mapping[str, Any]) -> list[str]:
-    """The command-line flags of these settings."""
-    words: list[str] = []
-    for name, value in settings.items():
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            words.append(flag if value else f"--no-{flag[2:]}")
-        elif isinstance(value, tuple):
-            words += [w for v in value for w in (flag, str(v))]
-        else:
-            words += [flag, str(value)]
-    return words

@@ -19,10 +19,11 @@ from unskew.errors import InputError
 from unskew.machine.cores import cores
 from unskew.notices import warn
 from unskew.progress import working
+from unskew.runs.cell_file import write_cell
 from unskew.runs.folder import read_folder, reason
 from unskew.runs.fork_server import stable
 from unskew.runs.settings import AllSettings
-from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, UnsaidNumber, grid_values, setting_flags
+from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, UnsaidNumber, grid_values
 
 
 @dataclass
@@ -48,6 +49,10 @@ class Cell:
     @property
     def begun(self) -> bool:
         return (self.folder / "spec.json").exists()
+
+    def write_file(self, file: Path) -> None:
+        """Write what the cell's process is handed."""
+        write_cell(file, self.spec, self.folder, self.renewed)
 
     def begin(self) -> None:
         self.status, self.began, self.bytes_read = "running", time.monotonic(), 0
@@ -139,7 +144,7 @@ def sweep(
                 side_by_side = min(at_a_time, len(running) + len(waiting) + 1)
                 running[number := todo.index(cell)] = cell
                 cell.begin()
-                runs.start(number, _words(cell), max(1, cores() // side_by_side))
+                runs.start(number, cell.write_file, max(1, cores() // side_by_side))
             tell(todo)
             for number, code, said in runs.ended(patience=0.2):
                 running.pop(number).end(code, said)
@@ -265,18 +270,6 @@ def _mark(cell: Cell) -> None:
     cell.known = cell.played = len(folder.lines)
     if folder.is_done and not folder.damage:
         cell.status = "done"
-
-
-def _words(cell: Cell) -> list[str]:
-    """The command line of a cell: a new run, or one that goes on."""
-    if cell.begun:
-        return ["resume", str(cell.folder), *setting_flags(cell.renewed), "--json"]
-    return ["run", "--out", str(cell.folder), *flags(cell.spec), "--json"]
-
-
-def flags(spec: Spec) -> list[str]:
-    """The command-line flags that make this spec."""
-    return setting_flags(spec.changed())
 
 
 def table(done: list[Cell]) -> list[dict[str, Any]]:

@@ -1,0 +1,27 @@
+"""``unskew cell``: one run of a sweep, in a process of its own; the sweep writes its spec file and starts it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unskew.cli.app import app
+from unskew.cli.run import hint_when_interrupted
+
+
+@app.command(hidden=True)
+def cell(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The spec file that the sweep has written.")],
+) -> None:
+    """Begin a cell of a sweep, or go on with it where it has begun."""
+    from unskew.runs.cell_file import read_cell
+    from unskew.runs.rounds import resume, run
+
+    spec, folder, renewed = read_cell(file)
+    with hint_when_interrupted(folder):
+        if (folder / "spec.json").exists():
+            resume(folder, progress=False, **renewed)
+        else:
+            run(spec, out=folder, progress=False)
