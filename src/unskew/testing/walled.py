@@ -176,7 +176,8 @@ class Walled:
             self.job = job
             known = job.method == self.method
             sent = replace(job, method=Method()) if known else job
-            for client, wall in enumerate(self._walls[: job.roster.clients]):
+            # also those who gave all they had to one: their own samples are still judged
+            for client, wall in ((c, w) for c, w in enumerate(self._walls) if w.holds):
                 wall.ask("brief", replace(sent, roster=job.roster.only(client)), known)
 
     def _ask(self, clients: Sequence[int], verb: str, *given: Any) -> list[Any]:
