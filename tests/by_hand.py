@@ -20,7 +20,7 @@ from unskew.core.roster import Roster
 from unskew.core.round import begin_parts
 from unskew.core.slots import Batch, Objective, Out, Play, Prepare, Schedule, Step
 from unskew.core.task import CLASSIFICATION
-from unskew.core.types import Cohort, Leg, Tree, Update
+from unskew.core.types import Cohort, Leg, Tree, Update, moved_by
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
 from unskew.parts.aggregate import FedAvg
@@ -278,4 +278,8 @@ class Table:
         landed = [u for u in (update.take(~late), *self.waiting) if len(u)]
         self.waiting = [update.take(late)] if late.any() else []
         play.landed = sum(float(u.examples.sum()) for u in landed)
-        return FedAvg().aggregate(params, Update.joined(landed), {}, ("w",))[0] if landed else params
+        return (
+            moved_by(params, FedAvg().merge(params, Update.joined(landed), {}, ("w",))[0])
+            if landed
+            else params
+        )

@@ -81,17 +81,17 @@ def test_search_needs_neither_a_server_nor_a_network():
 
 
 def test_own_parts_shows_memory_at_the_server_and_at_clients():
-    """FedAvgM as the example; its code, its checks and its command are run with the page."""
+    """A momentum as the example; its code, its checks and its command are run with the page."""
     page = (ROOT / "docs" / "own_parts.md").read_text(encoding="utf-8")
     for shown in (
-        "class FedAvgM(Aggregate)",
+        "class Nesterov(Advance)",
         "def init_server",
         "def init_client",
-        "check_part(FedAvgM)",
+        "check_part(Nesterov)",
         "def absorb",
     ):
         assert shown in page
-    assert "$ unskew methods fedavgm:FedAvgM\n" in page
+    assert "$ unskew methods nesterov:Nesterov\n" in page
 
 
 def test_pictures_suit_a_dark_page():

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from unskew.core.method import Method
-from unskew.core.slots import Aggregate, Exchange, Objective, Part, Play, Select, Step, Visit
+from unskew.core.slots import Advance, Aggregate, Exchange, Objective, Part, Play, Select, Step, Visit
 from unskew.core.types import Cohort, Tree, Update
 from unskew.errors import InputError
 from unskew.parts import PARTS, PRESETS
@@ -160,10 +160,35 @@ class InPlace(Aggregate):
 
     name: ClassVar[str] = "in_place"
 
-    def aggregate(self, params: Tree, update: Update, memory: Tree, trainable: Any) -> Any:
+    def merge(self, params: Tree, update: Update, memory: Tree, trainable: Any) -> Any:
         for name, value in params.items():
             value.copy_(update.params[name].mean(0))
         return params, memory
+
+
+@dataclass(frozen=True)
+class Piles(Advance):
+    """Adds the change to the memory it was handed."""
+
+    name: ClassVar[str] = "piles"
+
+    def init_server(self, net: Any) -> Tree:
+        return {k: torch.zeros_like(net.initial[k]) for k in net.trainable}
+
+    def step(self, params: Tree, change: Tree, memory: Tree) -> tuple[Tree, Tree]:
+        for name, value in memory.items():
+            value += change[name]
+        return {k: v + memory[k] for k, v in params.items()}, memory
+
+
+@dataclass(frozen=True)
+class Widens(Advance):
+    """Gives weights back in another type."""
+
+    name: ClassVar[str] = "widens"
+
+    def step(self, params: Tree, change: Tree, memory: Tree) -> tuple[Tree, Tree]:
+        return {k: v + change[k] for k, v in params.items()}, memory
 
 
 @dataclass(frozen=True)
@@ -248,6 +273,8 @@ BROKEN: list[tuple[Part, str, str]] = [
     (Taken(), "described", "late is taken: the run itself remembers things under it"),
     (NotNeutral(), "neutral", "not_neutral(mu=0) should be FedAvg to the last bit, and is not"),
     (Forgetful(), "select", "forgetful selects clients that were excluded"),
+    (Piles(), "advance", "piles writes into the model, the change or the memory it was handed"),
+    (Widens(), "advance", "widens must give every weight it was handed, in its type and shape"),
     (Rounds(), "expression", "rounds(mu=0.2) reads as "),
     (Dice(), "seed", "dice gives other numbers from the same seed"),
     (Dice("torch"), "global_random", "dice draws from torch's global generator; draw from unskew.seeds"),

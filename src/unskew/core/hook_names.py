@@ -19,9 +19,13 @@ RENAMED = {
         "roomy": "write `needs: ClassVar[Needs] = Needs(varying_sizes=True)`",
         "pull": "name it proximal_mu",
         "stretch": "name it budget_factor",
+        "settle": "name it adjust(change, memory): it is handed the change, and gives the one to step along",
     },
     "schedule": {"last_differs": "name it last_round_differs"},
-    "aggregate": {"linear": "name it weighs_examples_only"},
+    "aggregate": {
+        "linear": "name it weighs_examples_only",
+        "aggregate": "name it merge, and give back the change itself where it was moved_by(params, change)",
+    },
 }
 """Slot -> old hook -> what to write instead."""
 

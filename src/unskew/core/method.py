@@ -1,4 +1,4 @@
-"""A method: seven slots, checked; and the expression that names it, e.g. ``scaffold+sem``."""
+"""A method: its slots, checked; and the expression that names it, e.g. ``scaffold+sem``."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from unskew.core.registry import presets
 from unskew.core.slot_names import DECIDES, SLOTS, USUAL
 from unskew.core.slots import (
     RESERVED,
+    Advance,
     Aggregate,
     Calibrate,
     Exchange,
@@ -48,11 +49,12 @@ class Method:
     schedule: Schedule = field(default_factory=lambda: usual("schedule"))
     objective: tuple[Objective, ...] = ()
     aggregate: Aggregate = field(default_factory=lambda: usual("aggregate"))
+    advance: Advance = field(default_factory=lambda: usual("advance"))
     calibrate: tuple[Calibrate, ...] = ()
 
     @classmethod
     def of(cls, *parts: Part) -> Method:
-        """A method of these parts; slots not named take what a part implies, else uniform, plain and FedAvg."""
+        """A method of these parts; slots not named take what a part implies, else what is usual."""
         slots: dict[str, list[Part]] = {slot: [] for slot in SLOTS}
         for part in parts:
             if not isinstance(part, Part):
@@ -133,6 +135,7 @@ def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
     for part in others:
         needs = {
             "aggregate": "combines models",
+            "advance": "steps with the global model",
             "calibrate": "calibrates the global model",
         }.get(part.slot, "")
         if isinstance(part, Objective) and part.needs.global_model:
@@ -141,7 +144,7 @@ def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
             needs = f"sends {part.discloses[0]}" if part.discloses else "needs the global model"
         if isinstance(part, Exchange) and part.exchanges:
             needs = needs or "exchanges more than a model"
-        if needs and part != usual("aggregate"):
+        if needs and not (part.slot in USUAL and part == usual(part.slot)):
             raise InputError(f"{alone} exchanges nothing, and {part.name} {needs}; leave {part.name} out")
 
 

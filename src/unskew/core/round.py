@@ -5,7 +5,8 @@ select    who takes part?
 tune      with which local settings?
 schedule  how does a model travel through clients?      <- asks for training, leg by leg
 objective what does a client minimise?                   (unskew.core.client)
-aggregate how do updates become the next model?
+aggregate how do updates become one change?
+advance   how far does the server step along it?
 calibrate what is done to a copy before it is judged?    (unskew.run)
 """
 
@@ -20,7 +21,7 @@ import torch
 
 from unskew.core.air import air_of
 from unskew.core.dispatch import STATISTICS
-from unskew.core.engine import RunPlan
+from unskew.core.engine import Job, RunPlan
 from unskew.core.evaluate_clients import mark_stale
 from unskew.core.held import Moment
 from unskew.core.ledger import Ledger
@@ -28,14 +29,16 @@ from unskew.core.query import RunQuestions
 from unskew.core.slots import After, Play
 from unskew.core.state import NOBODY, State
 from unskew.core.store import OWN_MODEL
-from unskew.core.types import Cohort, Ids, Leg, Tree, Update, stack
+from unskew.core.types import Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
 from unskew.seeds import generator
 
 
 def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     """Play round ``state.round``; the next state, and the round's line for the log."""
     job, method, t, seed = run.job, run.job.method, state.round, state.seed
-    server, store, roster = dict(state.server), state.clients, job.roster
+    # a run that began before there was a slot remembers nothing for the part in it
+    server: dict[str, Memory] = {part.name: {} for part in method.parts} | state.server
+    store, roster = state.clients, job.roster
     views = []
     for part in method.prepare:
         views.append((part, roster))
@@ -109,10 +112,11 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
             server[o.name] = o.absorb(server[o.name], landed, roster.clients)
         for part, memory in landed.memory.items():
             store = store.put(part, landed.clients, memory)
-        rule, before = method.aggregate, params
-        params, server[rule.name] = rule.aggregate(params, landed, server[rule.name], job.net.trainable)
+        rule = method.aggregate
+        change, server[rule.name] = rule.merge(params, landed, server[rule.name], job.net.trainable)
         for o in method.exchange:
-            params = o.settle(params, before, server[o.name])
+            change = o.adjust(change, server[o.name])
+        params, server[method.advance.name] = step_server(job, params, change, server[method.advance.name])
         query, note = RunQuestions(run, ledger, params, moment), ledger.notes.update
         after = After(job.net, job.judging_net, params, landed, roster, t, seed, query, note)
         for o in method.exchange:
@@ -128,6 +132,15 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         ledger.learned(part, notes)
     server["trained"] = ledger.trained(server.get("trained", {}), roster.clients)
     return State(t + 1, params, server, store, seed), ledger.line()
+
+
+def step_server(job: Job, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:
+    """The next model, and what the server remembers of its steps. Batch statistics are no direction to step along:
+    what clients measured is taken as it is."""
+    trained = {k: params[k] for k in job.net.trainable}
+    stepped, memory = job.method.advance.step(trained, {k: change[k] for k in trained}, memory)
+    measured = {k: v for k, v in params.items() if k not in trained}
+    return params | moved_by(measured, change) | stepped, memory
 
 
 def begin_parts(run: RunPlan, server: Mapping[str, Tree], ledger: Ledger) -> dict[str, Tree]:

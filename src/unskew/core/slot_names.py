@@ -8,10 +8,11 @@ SLOTS = {
     "tune": "with which local settings?",
     "schedule": "how does a model travel through clients in a round?",
     "objective": "what does a client minimise?",
-    "aggregate": "how do updates become the next model?",
+    "aggregate": "how do updates become one change?",
+    "advance": "how far does the server step along it?",
     "calibrate": "what is done to a copy of the model before it is judged?",
 }
-USUAL = {"select": "uniform", "schedule": "plain", "aggregate": "fedavg"}
+USUAL = {"select": "uniform", "schedule": "plain", "aggregate": "fedavg", "advance": "server_sgd"}
 """What the slots that decide hold where neither an expression nor a part of it says otherwise."""
 
 DECIDES = tuple(USUAL)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unskew.core.roster import Roster as Roster
     from unskew.core.sharing import Sharing as Sharing
     from unskew.core.sharing import Transfer as Transfer
+    from unskew.core.slots import Advance as Advance
     from unskew.core.slots import After as After
     from unskew.core.slots import Aggregate as Aggregate
     from unskew.core.slots import Batch as Batch
@@ -65,6 +66,7 @@ _AUTHORS = {
     "Roster": "core.roster",
     "Sharing": "core.sharing",
     "Transfer": "core.sharing",
+    "Advance": "core.slots",
     "After": "core.slots",
     "Aggregate": "core.slots",
     "Batch": "core.slots",

@@ -25,7 +25,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.roster import Roster
 from unskew.core.round import begin_parts
-from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.core.types import Ids, Leg, Tree, Update, moved_by
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -220,9 +220,9 @@ def _played(
             kept |= {f"{group} test": test.pictured(), f"labels {group} test": test.some_labels()}
         local.append((replace(train, features=torch.zeros(0)), replace(test, features=torch.zeros(0))))
     job = found.setup.job
-    rule = job.method.aggregate
-    memory = found.setup.state.server[rule.name]
-    average, _ = rule.aggregate(start, update, memory, job.net.trainable)
+    rule, remembered = job.method.aggregate, found.setup.state.server
+    change, _ = rule.merge(start, update, remembered[rule.name], job.net.trainable)
+    average = moved_by(start, change)
     everything = np.unique(federation.indices)
     some = generator(seed, "overfitting", "train").permutation(everything)[:5000]
     train, test = _scored(found, average, some, False), _scored(found, average, tests, True)

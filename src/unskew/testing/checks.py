@@ -29,7 +29,8 @@ from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.core.round import play_round
 from unskew.core.slot_names import LABEL_COUNTS, SLOTS
-from unskew.core.slots import RESERVED, Part, Schedule, Select
+from unskew.core.slots import RESERVED, Advance, Part, Schedule, Select
+from unskew.core.types import clone, leaves
 from unskew.data.federation import Federation
 from unskew.errors import InputError, unknown
 from unskew.expression import build, parse, render
@@ -177,6 +178,33 @@ def check_select(part: Subject) -> None:
         _must(known, f"{part.name} foresees clients that there are not")
 
 
+def check_advance(part: Subject) -> None:
+    """A server's step: every weight in its own type, and nothing that it was handed written to."""
+    if not isinstance(part, Advance):
+        return
+    for precision in ("fp32", "float64"):
+        state = ready(Method.of(part), precision=precision).state
+        params, memory = state.params, state.server[part.name]
+        change = {k: 0.1 * v.double() for k, v in params.items()}
+        handed = [clone(tree) for tree in (params, change, memory)]
+        stepped, kept = part.step(params, change, memory)
+        same = {k: (v.dtype, v.shape) for k, v in stepped.items()}
+        _must(
+            same == {k: (v.dtype, v.shape) for k, v in params.items()},
+            f"{part.name} must give every weight it was handed, in its type and shape",
+        )
+        pairs = zip(handed, (params, change, memory), strict=True)
+        untouched = all(
+            torch.equal(a, b) for old, new in pairs for a, b in zip(leaves(old), leaves(new), strict=True)
+        )
+        _must(untouched, f"{part.name} writes into the model, the change or the memory it was handed")
+        again = sorted(str((v.dtype, v.shape)) for v in leaves(kept))
+        _must(
+            again == sorted(str((v.dtype, v.shape)) for v in leaves(memory)),
+            f"{part.name} must remember what it began with, in its types and shapes",
+        )
+
+
 # --- how a method behaves
 
 
@@ -309,7 +337,7 @@ def check_order(subject: Subject) -> None:
         turned = replace(method, select=backwards(method.select, "select"))
     else:  # a schedule may hand models on by place; the server may still hear the answers in any order
         told = tuple(backwards(o, "absorb") for o in method.objective)
-        turned = replace(method, aggregate=backwards(method.aggregate, "aggregate"), objective=told)
+        turned = replace(method, aggregate=backwards(method.aggregate, "merge"), objective=told)
     off = apart(models(rounds_of(subject).state), models(play(turned).state))
     _must(off <= 1e-12, f"{_name(subject)} depends on the order of clients: models differ by {off:.1e}")
 
@@ -409,7 +437,7 @@ def _table(*checks: Check) -> dict[str, Check]:
     return {check.__name__.removeprefix("check_"): check for check in checks}
 
 
-FORM = _table(check_stores, check_described, check_neutral, check_select)
+FORM = _table(check_stores, check_described, check_neutral, check_select, check_advance)
 BEHAVIOUR = _table(
     check_expression,
     check_finite,

@@ -20,8 +20,8 @@ def landed(accuracy, clients=(4, 9), deltas=((1.0, 0.0), (0.0, 1.0)), lr=0.1):
 
 
 def step(part, memory, answers):
-    params, memory = part.aggregate({"w": numbers(0.0, 0.0)}, answers, memory, ("w",))
-    return params["w"].tolist(), memory
+    change, memory = part.merge({"w": numbers(0.0, 0.0)}, answers, memory, ("w",))
+    return change["w"].tolist(), memory
 
 
 def test_weights_from_accuracy_alone():

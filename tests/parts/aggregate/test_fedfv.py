@@ -22,8 +22,8 @@ def landed(deltas, losses, clients=None):
 
 def step(part, answers, memory=None):
     memory = part.init_server(FakeNet()) if memory is None else memory
-    params, memory = part.aggregate({"w": numbers(0.0, 0.0)}, answers, memory, ("w",))
-    return params["w"].tolist(), memory
+    change, memory = part.merge({"w": numbers(0.0, 0.0)}, answers, memory, ("w",))
+    return change["w"].tolist(), memory
 
 
 def test_two_gradients_in_conflict_are_projected_on_each_other():
@@ -103,7 +103,7 @@ def test_without_conflicts_it_is_uniform_fedavg_to_the_last_bit():
     """Gradients in one quadrant agree: no projection, no rescaling."""
     answers = landed([[0.1, 0.7], [0.3, 0.2], [0.9, 0.4]], [3.0, 1.0, 2.0])
     w, _ = step(FedFV(), answers)
-    plain, _ = FedAvg(uniform=True).aggregate({"w": numbers(0.0, 0.0)}, answers, {}, ("w",))
+    plain, _ = FedAvg(uniform=True).merge({"w": numbers(0.0, 0.0)}, answers, {}, ("w",))
     assert w == plain["w"].tolist()
 
 

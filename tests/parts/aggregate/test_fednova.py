@@ -23,8 +23,8 @@ def test_two_clients_with_two_and_four_steps():
     """
     landed = update([[-1.0, 0.0], [2.0, 4.0]], [1, 3], reach=[0.2, 0.4], pulled=[0.2, 0.4])
     assert FedNova().weights(landed).tolist() == pytest.approx([0.4375, 0.65625])
-    params, _ = FedNova().aggregate({"w": numbers(1.0, 1.0)}, landed, {}, ("w",))
-    assert params["w"].tolist() == pytest.approx([1.875, 3.625])
+    change, _ = FedNova().merge({"w": numbers(1.0, 1.0)}, landed, {}, ("w",))
+    assert change["w"].tolist() == pytest.approx([0.875, 2.625])
 
 
 def test_a_pull_shortens_the_normaliser_and_not_the_effective_steps():
@@ -42,7 +42,7 @@ def test_statistics_are_averaged_by_samples():
         params=landed.params | {"mean": numbers(2.0, 6.0).view(2, 1)},
     )
     before = {"w": numbers(0.0, 0.0), "mean": numbers(0.0)}
-    assert FedNova().aggregate(before, landed, {}, ("w",))[0]["mean"].tolist() == [5.0]
+    assert FedNova().merge(before, landed, {}, ("w",))[0]["mean"].tolist() == [5.0]
 
 
 def test_equal_work_gives_fedavgs_weights_to_the_last_bit():

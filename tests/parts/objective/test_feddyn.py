@@ -53,15 +53,15 @@ def test_a_client_remembers_where_it_went():
 def test_the_servers_two_steps():
     """Two of N = 4 clients moved (1, 0) and (3, 4): h = (0, 1) + (4, 4) / 4 = (1, 2).
 
-    The next model is the mean of theirs, (2, 2), plus h: (3, 4).
+    The change is the mean of theirs, (2, 2), plus h: (3, 4).
     """
     landed = update([[1.0, 0.0], [3.0, 4.0]], [1, 1])
     h = FedDyn().absorb({"w": numbers(0.0, 1.0)}, landed, 4)
     assert h["w"].tolist() == [1.0, 2.0]
     mean = {"w": numbers(2.0, 2.0), "mean": numbers(5.0)}
-    settled = FedDyn().settle(mean, {}, h)
-    assert settled["w"].tolist() == [3.0, 4.0]
-    assert settled["mean"].tolist() == [5.0]
+    change = FedDyn().adjust(mean, h)
+    assert change["w"].tolist() == [3.0, 4.0]
+    assert change["mean"].tolist() == [5.0]
 
 
 def test_alpha_is_divided_by_the_relative_size():

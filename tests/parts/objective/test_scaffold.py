@@ -69,13 +69,12 @@ def test_the_server_adds_the_sum_over_all_clients():
 
 
 def test_eta_stretches_the_servers_step():
-    """eta = 0.5: from (1, 1) to a mean of (2, 3), half of the way is (1.5, 2); statistics go all of it."""
-    before = {"w": numbers(1.0, 1.0), "mean": numbers(0.0)}
-    mean = {"w": numbers(2.0, 3.0), "mean": numbers(7.0)}
-    settled = Scaffold(eta=0.5).settle(mean, before, {"w": numbers(0.0, 0.0)})
-    assert settled["w"].tolist() == [1.5, 2.0]
-    assert settled["mean"].tolist() == [7.0]
-    assert Scaffold().settle(mean, before, {}) is mean
+    """eta = 0.5: of a mean change of (1, 2), half is (0.5, 1); statistics go all of the way."""
+    mean = {"w": numbers(1.0, 2.0), "mean": numbers(7.0)}
+    change = Scaffold(eta=0.5).adjust(mean, {"w": numbers(0.0, 0.0)})
+    assert change["w"].tolist() == [0.5, 1.0]
+    assert change["mean"].tolist() == [7.0]
+    assert torch.equal(Scaffold().adjust(mean, {"w": numbers(0.0, 0.0)})["w"], mean["w"])
 
 
 def test_it_averages_uniformly_unless_another_rule_is_written():

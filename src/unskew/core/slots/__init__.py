@@ -19,7 +19,7 @@ whole of FedProx, for example:
             return self.mu / 2 * drift
 
 Its name on the command line, its listing, its docs and its checks (``unskew.testing.checks.check_part``) follow.
-Slots that *decide* hold exactly one part (select, schedule, aggregate); slots that *add* hold any number, in
+Slots that *decide* hold exactly one part (select, schedule, aggregate, advance); slots that *add* hold any number, in
 the order written (prepare, tune, objective, calibrate).
 
 Read the page of your slot. For a loss that is ``objective.py``; only where clients also remember something, or tell
@@ -27,6 +27,7 @@ the server and are told, it goes on in ``exchange.py``. What a part needs of the
 ``needs.py``.
 """
 
+from unskew.core.slots.advance import Advance as Advance
 from unskew.core.slots.aggregate import Aggregate as Aggregate
 from unskew.core.slots.calibrate import Calibrate as Calibrate
 from unskew.core.slots.exchange import After as After

@@ -1,4 +1,4 @@
-"""How do updates become the next model?"""
+"""How do updates become one change?"""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import ClassVar
 from torch import Tensor
 
 from unskew.core.slots.part import Part
-from unskew.core.types import Memory, Tree, Update, moved_by
+from unskew.core.types import Memory, Tree, Update
 
 
 @dataclass(frozen=True)
 class Aggregate(Part):
-    """Decides how updates become the next model. Linear rules only give weights; others override aggregate."""
+    """Decides how updates become one change of the model. Linear rules only give weights; others override merge."""
 
     slot: ClassVar[str] = "aggregate"
     weighs_examples_only: ClassVar[bool] = False
@@ -21,19 +21,22 @@ class Aggregate(Part):
     before clients train, and an engine may add models up as they come and keep none."""
 
     def weights(self, update: Update) -> Tensor:
-        """One weight a row, float64; the next model is params + sum of weight x (params_i - base_i)."""
-        raise TypeError(f"{self.name} does not say what updates weigh: define weights() or aggregate()")
+        """One weight a row, float64; the change is the sum of weight x (params_i - base_i)."""
+        raise TypeError(f"{self.name} does not say what updates weigh: define weights() or merge()")
 
     def statistics(self, update: Update) -> Tensor:
         """One weight a row for what is measured, not trained (batch norm's averages); they must sum to 1."""
         return self.weights(update)
 
-    def aggregate(
+    def merge(
         self, params: Tree, update: Update, memory: Memory, trainable: tuple[str, ...]
     ) -> tuple[Tree, Memory]:
-        """The next model, and what the server remembers of this rule."""
+        """The change, by the names of ``params`` and in float64, and what the server remembers of this rule.
+
+        How far the server goes along it, ``advance`` says; ``params`` are only looked at.
+        """
         measured = [k for k in params if k not in trainable]
-        step = update.weighted_delta(self.weights(update), trainable)
+        change = update.weighted_delta(self.weights(update), trainable)
         if measured:
-            step |= update.weighted_delta(self.statistics(update), measured)
-        return moved_by(params, step), memory
+            change |= update.weighted_delta(self.statistics(update), measured)
+        return change, memory

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Exchange(Objective):
     """An objective that remembers, tells and is told. Every method here is optional, as are those of ``Objective``.
 
-    A round goes: ``hand_out`` at the server, steps and ``report`` at each client, then ``absorb``, ``settle`` and
+    A round goes: ``hand_out`` at the server, steps and ``report`` at each client, then ``absorb``, ``adjust`` and
     ``renew`` at the server. ``report`` runs where local training ends; what a client remembers is kept only when its
     upload lands. What the server remembers before round 0 is ``init_server`` and what ``begin`` gathers.
     """
@@ -50,9 +50,9 @@ class Exchange(Objective):
         """The server's memory after these uploads; ``clients`` is the size of the federation."""
         return memory
 
-    def settle(self, params: Tree, before: Tree, memory: Memory) -> Tree:
-        """The next model, where the aggregation rule made ``params`` of ``before``."""
-        return params
+    def adjust(self, change: Tree, memory: Memory) -> Tree:
+        """The change that the server steps along, where the aggregation rule made this one, in float64."""
+        return change
 
     def renew(self, memory: Memory, after: After) -> Memory:
         """The server's memory once the next model stands: what it learns from it, or asks clients under it."""

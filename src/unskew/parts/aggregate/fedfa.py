@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.slots import Aggregate
-from unskew.core.types import Memory, Tree, Update, moved_by
+from unskew.core.types import Memory, Tree, Update
 from unskew.errors import InputError
 
 
@@ -55,7 +55,7 @@ class FedFA(Aggregate):
         momentum = {k: torch.zeros_like(net.initial[k]) for k in net.trainable}
         return {"ids": nobody, "times": nobody, "momentum": momentum}
 
-    def aggregate(
+    def merge(
         self, params: Tree, update: Update, memory: Memory, trainable: tuple[str, ...]
     ) -> tuple[Tree, Memory]:
         ids, places = np.unique(np.concatenate([memory["ids"].numpy(), update.clients]), return_inverse=True)
@@ -72,7 +72,7 @@ class FedFA(Aggregate):
         step |= {k: step[k] - eta * m for k, m in momentum.items()}
         kept = {k: m.to(before[k].dtype) for k, m in momentum.items()}
         counted = {"ids": torch.from_numpy(ids), "times": torch.from_numpy(times)}
-        return moved_by(params, step), counted | {"momentum": kept}
+        return step, counted | {"momentum": kept}
 
 
 def _shares(values: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unskew.core.net import Net
 from unskew.core.slots import Aggregate
-from unskew.core.types import Memory, Tree, Update, join, moved_by, rows, weighted_sum
+from unskew.core.types import Memory, Tree, Update, join, rows, weighted_sum
 from unskew.errors import InputError
 
 NOISE = 1e-12
@@ -55,7 +55,7 @@ class FedFV(Aggregate):
         past = {k: net.initial[k].new_zeros(0, *net.initial[k].shape) for k in net.trainable}
         return {"round": torch.zeros((), dtype=torch.int64), "ids": nobody, "seen": nobody, "gradients": past}
 
-    def aggregate(
+    def merge(
         self, params: Tree, update: Update, memory: Memory, trainable: tuple[str, ...]
     ) -> tuple[Tree, Memory]:
         now, here = int(memory["round"]), len(update)
@@ -77,7 +77,7 @@ class FedFV(Aggregate):
             torch.cat([present, memory["ids"][kept]]),
             torch.cat([torch.full_like(present, now), now - ago]),
         )
-        return moved_by(params, step), {
+        return step, {
             "round": memory["round"] + 1,
             "ids": ids if self.tau else ids[:0],
             "seen": seen if self.tau else seen[:0],

@@ -73,5 +73,5 @@ class FedDyn(Exchange):
         each = torch.full((len(update),), 1 / clients, dtype=torch.float64)
         return moved_by(memory, update.weighted_delta(each, memory))
 
-    def settle(self, params: Tree, before: Tree, memory: Memory) -> Tree:
-        return params | moved_by({k: params[k] for k in memory}, memory)
+    def adjust(self, change: Tree, memory: Memory) -> Tree:
+        return change | {k: change[k] + h for k, h in memory.items()}

@@ -71,8 +71,5 @@ class Scaffold(Exchange):
         each = torch.full((len(update),), 1 / clients, dtype=torch.float64)
         return moved_by(memory, weighted_sum(update.uploads[self.name], each))
 
-    def settle(self, params: Tree, before: Tree, memory: Memory) -> Tree:
-        if self.eta == 1:
-            return params
-        longer = {k: self.eta * (params[k].double() - before[k].double()) for k in memory}
-        return params | moved_by({k: before[k] for k in memory}, longer)
+    def adjust(self, change: Tree, memory: Memory) -> Tree:
+        return change | {k: self.eta * change[k] for k in memory}

@@ -1,0 +1,37 @@
+"""Yogi at the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from unskew.parts.advance.adaptive import Adaptive
+
+
+@dataclass(frozen=True)
+class FedYogi(Adaptive):
+    """Adam whose second moment moves by a share of the change alone, so that it falls slowly (Reddi et al., ICLR 2021).
+
+    m <- beta1 m + (1 - beta1) Delta, v <- v - (1 - beta2) Delta^2 sign(v - Delta^2) and
+    w <- w + eta m / (sqrt(v) + tau), weight by weight (algorithm 2), with Delta the aggregated change. m starts at 0, v
+    at tau^2; nothing corrects their bias, as in the paper.
+    Where changes become small all at once, Adam's steps grow and Yogi's hardly do.
+
+    eta: the server's step size. The paper tunes it for each task, and so should you: it is about how far a weight goes
+    in a round. beta1, beta2: the shares of m and v that are kept, as in the paper. tau: keeps steps small where changes
+    are tiny; 0.001 in the paper.
+    """
+
+    name: ClassVar[str] = "fedyogi"
+    paper: ClassVar[str] = "Reddi et al., ICLR 2021"
+
+    eta: float = 0.01
+    beta1: float = 0.9
+    beta2: float = 0.99
+    tau: float = 0.001
+
+    def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
+        # algorithm 2, FedYogi; v stays positive: it loses less than the square, and only where that is below v
+        return v - (1 - self.beta2) * square * (v - square).sign()
