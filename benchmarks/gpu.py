@@ -33,7 +33,7 @@ from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu import fast as gpu
 from unskew.engines.gpu.fast import FastGPU
 from unskew.models import build
-from unskew.runs.rounds import params_hash
+from unskew.runs.result import params_hash
 
 IMAGE, DIGIT, WINDOW = (3, 32, 32), (1, 28, 28), (1, 128, 3)
 

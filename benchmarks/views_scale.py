@@ -18,8 +18,8 @@ from unskew.core.method import Method
 from unskew.core.round import play_round
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
-from unskew.runs.rounds import single_threaded
-from unskew.runs.setup import prepare
+from unskew.machine.threads import single_threaded
+from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 from unskew.seeds import generator
 
@@ -46,7 +46,7 @@ def seconds(held: Federation, rounds: int) -> dict[str, float]:
     spec = Spec(
         rounds=rounds, cohort=COHORT, epochs=5, batch=8, model="mlp(hidden=[64])", engine="fast", workers=1
     )
-    setups = {method: prepare(spec, held, None, Method.parse(method)) for method in METHODS}
+    setups = {method: set_up(spec, held, None, Method.parse(method)) for method in METHODS}
     states = {method: setup.state for method, setup in setups.items()}
     spent: dict[str, list[float]] = {method: [] for method in METHODS}
     with single_threaded():

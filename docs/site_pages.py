@@ -29,13 +29,14 @@ def as_page(text: str) -> str:
 def settings() -> str:
     """Every setting of a run in a table: its type, its default and its help."""
     from unskew.expression import in_words, write_value
+    from unskew.runs.describe import description
     from unskew.runs.spec import HINTS, Spec
 
     rows = ["| setting | is | default | what it does |", "|---|---|---|---|"]
     for field in dataclasses.fields(Spec):
         default = f"`{write_value(field.default)}`" if field.default not in (None, ()) else ""
         rows.append(
-            f"| `{field.name}` | {in_words(HINTS[field.name])} | {default} | {field.metadata['help']} |"
+            f"| `{field.name}` | {in_words(HINTS[field.name])} | {default} | {description(Spec, field.name).help} |"
         )
     return "\n".join(rows)
 

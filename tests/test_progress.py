@@ -8,8 +8,8 @@ import pytest
 
 from unskew.progress import Bar, Drawn, Work, duration, voice, working
 from unskew.runs.measure import gamma
-from unskew.runs.rounds import run
-from unskew.runs.setup import prepare
+from unskew.runs.running import run
+from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 
 TINY: dict[str, Any] = {"clients": 6, "cohort": 2, "rounds": 2, "model": "linear", "lr": 0.1, "fraction": 0.1}
@@ -68,7 +68,7 @@ def test_a_runs_long_work_is_told_unless_it_is_to_be_quiet(
 @pytest.mark.usefixtures("slow")
 def test_gamma_says_how_far_it_is_and_how_many_clients_it_drew(capsys: pytest.CaptureFixture[str]) -> None:
     """Of more than it may take a sample is taken, and the result has both numbers."""
-    setup = prepare(Spec(**TINY | {"clients": 12, "engine": "loop"}))
+    setup = set_up(Spec(**TINY | {"clients": 12, "engine": "loop"}))
     found = gamma(setup.run, setup.state.params, steps=2, most=3)
     assert (found["clients"], found["of_clients"]) == (3, 12)
     assert "gamma: minimal losses of clients: 1 of 4" in capsys.readouterr().err

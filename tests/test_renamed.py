@@ -16,8 +16,9 @@ from unskew.data.files import data_folder
 from unskew.privacy import Context, attack, subject
 from unskew.renamed import Renamed
 from unskew.report.diagnosis import diagnose
+from unskew.runs.experiment_file import read_toml
 from unskew.runs.old_flags import FLAGS
-from unskew.runs.spec import HINTS, read_toml
+from unskew.runs.spec import HINTS
 
 QUICK = {"clients": 4, "cohort": 2, "rounds": 1, "partition": "iid", "model": "linear", "progress": False}
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]

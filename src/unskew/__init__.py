@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from unskew.data.partition import partition as partition
     from unskew.errors import InputError as InputError
     from unskew.metrics.distance_correlation import distance_correlation as distance_correlation
-    from unskew.runs.rounds import Run as Run
-    from unskew.runs.rounds import resume as resume
-    from unskew.runs.rounds import run as run
+    from unskew.runs.ended import Run as Run
+    from unskew.runs.running import resume as resume
+    from unskew.runs.running import run as run
     from unskew.runs.saved_model import load_run as load_run
     from unskew.runs.settings import Settings as Settings
     from unskew.runs.spec import Spec as Spec
@@ -42,9 +42,9 @@ _PUBLIC = {
     "partition": "data.partition",
     "InputError": "errors",
     "Method": "core.method",
-    "Run": "runs.rounds",
-    "resume": "runs.rounds",
-    "run": "runs.rounds",
+    "Run": "runs.ended",
+    "resume": "runs.running",
+    "run": "runs.running",
     "load_run": "runs.saved_model",
     "Settings": "runs.settings",
     "Spec": "runs.spec",

@@ -10,9 +10,10 @@ import pytest
 from unskew.cli import demo_experiment as demo
 from unskew.cli import main
 from unskew.core.method import Method
+from unskew.runs.experiment_file import read_toml
 from unskew.runs.folder import read_folder
-from unskew.runs.rounds import run
-from unskew.runs.spec import Spec, read_toml
+from unskew.runs.running import run
+from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, cells
 
 

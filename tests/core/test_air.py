@@ -10,7 +10,7 @@ import pytest
 from unskew.cli import main
 from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.runs.rounds import resume, run
+from unskew.runs.running import resume, run
 from unskew.runs.spec import Spec
 from unskew.testing.toy_federation import play, tiny
 

@@ -23,7 +23,7 @@ from unskew.engines import Loop
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.models import build
-from unskew.runs.rounds import run
+from unskew.runs.running import run
 from unskew.testing.toy_federation import normed, play, ready, tiny
 
 POLICIES = ["average", "local", "drop"]

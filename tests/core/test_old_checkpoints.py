@@ -15,7 +15,7 @@ from unskew.core.old_checkpoints import PREFIXES
 from unskew.core.round import play_round
 from unskew.core.state import Entry, State, load_state, save_state, sealed
 from unskew.core.types import Memory, Tree
-from unskew.runs.rounds import params_hash
+from unskew.runs.result import params_hash
 from unskew.testing.toy_federation import ready
 
 METHODS = [

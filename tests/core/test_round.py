@@ -21,8 +21,9 @@ from unskew.errors import InputError
 from unskew.parts.aggregate import FedAvg
 from unskew.parts.schedule import Plain
 from unskew.parts.select import Full, Uniform
-from unskew.runs.rounds import params_hash, run
-from unskew.runs.setup import prepare
+from unskew.runs.result import params_hash
+from unskew.runs.running import run
+from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 from unskew.seeds import generator
 from unskew.testing.toy_federation import apart, play, ready, tiny
@@ -329,4 +330,4 @@ def test_a_data_set_without_test_samples_is_refused() -> None:
     federation = tiny()
     dataset = replace(federation.dataset, x_test=federation.dataset.x_test[:0], y_test=np.zeros(0, int))
     with pytest.raises(InputError, match="tiny has no test samples to judge a model by; hold some out"):
-        prepare(Spec(cohort=4), replace(federation, dataset=dataset))
+        set_up(Spec(cohort=4), replace(federation, dataset=dataset))

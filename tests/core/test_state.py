@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from unskew.core.state import ClientStore, State, load_state, save_state
 from unskew.errors import InputError
-from unskew.runs.rounds import params_hash
+from unskew.runs.result import params_hash
 from unskew.version import __version__
 
 

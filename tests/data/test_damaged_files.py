@@ -17,7 +17,7 @@ from unskew.data import load
 from unskew.data.partition import Partition, partition
 from unskew.errors import InputError
 from unskew.network import network_of
-from unskew.runs.spec import read_toml
+from unskew.runs.experiment_file import read_toml
 
 
 def a_table() -> pd.DataFrame:

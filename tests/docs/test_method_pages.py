@@ -9,7 +9,8 @@ import pytest
 
 from unskew.core.method import Method
 from unskew.parts import PARTS, PRESETS
-from unskew.runs.spec import Spec, grid_values, read_toml
+from unskew.runs.experiment_file import grid_values, read_toml
+from unskew.runs.spec import Spec
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted((DOCS / "methods").glob("*.md"))

@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_run(
 def test_the_experiment_of_the_picture_is_a_sweep_of_25_runs(tmp_path: Path) -> None:
     """Five methods, five seeds; every method is one that this version knows."""
     from unskew.core.method import Method
-    from unskew.runs.spec import read_toml
+    from unskew.runs.experiment_file import read_toml
     from unskew.runs.sweep import cells
 
     (tmp_path / "picture.toml").write_text(code("toml"))

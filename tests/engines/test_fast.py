@@ -28,12 +28,13 @@ from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.cpu.workers import Crew
 from unskew.engines.gpu.fast import FastGPU, batch_sizes
 from unskew.errors import InputError, RunFailed
+from unskew.machine.threads import single_threaded
 from unskew.models import build
 from unskew.parts import PARTS
 from unskew.parts.objective.fedprox import FedProx
 from unskew.parts.select.uniform import Uniform
 from unskew.runs.choose_engine import device_of
-from unskew.runs.rounds import params_hash, single_threaded
+from unskew.runs.result import params_hash
 from unskew.runs.spec import Spec
 
 SIZES = [7, 13, 1, 9, 6, 5, 11, 3]

@@ -17,7 +17,7 @@ from unskew.core.slots import Local
 from unskew.data import Dataset, load
 from unskew.data.partition import partition
 from unskew.models import build
-from unskew.runs.rounds import run
+from unskew.runs.running import run
 
 MODEL, SEED, ROUNDS = "mlp(hidden=[16])", 3, 3
 LOCAL = Local(epochs=2, batch=8, lr=0.1)

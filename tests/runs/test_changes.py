@@ -20,7 +20,9 @@ from unskew.errors import InputError
 from unskew.parts.schedule import Plain
 from unskew.progress import Silent
 from unskew.runs.changes import on_its_device
-from unskew.runs.rounds import Run, params_hash, resume, run
+from unskew.runs.ended import Run
+from unskew.runs.result import params_hash
+from unskew.runs.running import resume, run
 from unskew.runs.settings import Renewed
 from unskew.runs.spec import FREE, Spec
 
@@ -154,7 +156,7 @@ def test_a_killed_change_of_plan_leaves_a_run_of_the_old_plan(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["unskew.runs.rounds"], "record", killed)
+        patch.setattr(sys.modules["unskew.runs.running"], "record", killed)
         with pytest.raises(KeyboardInterrupt):
             resume(tmp_path / "run", progress=False, rounds=5)
     assert told(resume(tmp_path / "run", progress=False)) == before

@@ -17,8 +17,10 @@ import pytest
 from unskew.cli import main
 from unskew.errors import InputError
 from unskew.report.results.comparison import compare
+from unskew.runs.ended import Run
 from unskew.runs.folder import UNSEALED, read_folder
-from unskew.runs.rounds import Run, params_hash, resume, run
+from unskew.runs.result import params_hash
+from unskew.runs.running import resume, run
 from unskew.runs.snapshots import read_model
 from unskew.runs.sweep import plan_cells
 from unskew.sealed import CHECKSUM, seal, unseal

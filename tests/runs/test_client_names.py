@@ -17,7 +17,7 @@ from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.report import write_report
 from unskew.runs.client_names import with_names, with_numbers
-from unskew.runs.rounds import resume, run
+from unskew.runs.running import resume, run
 from unskew.runs.spec import Spec
 from unskew.testing.toy_federation import tiny
 

@@ -22,8 +22,10 @@ from unskew.cli import main
 from unskew.core.state import SEAL
 from unskew.errors import InputError, RunFailed, one_line
 from unskew.progress import Silent
+from unskew.runs.ended import Run
 from unskew.runs.folder import RunFolder, read_folder
-from unskew.runs.rounds import Run, params_hash, resume, run
+from unskew.runs.result import params_hash
+from unskew.runs.running import resume, run
 from unskew.sealed import unseal
 from unskew.testing.toy_federation import tiny
 

@@ -14,7 +14,7 @@ import torch
 import unskew
 from unskew.cli import main
 from unskew.errors import InputError
-from unskew.runs.rounds import Run
+from unskew.runs.ended import Run
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 from unskew.cli import main
 from unskew.cli.sweep import Teller
 from unskew.runs.fork_server import FORKS, Cold
-from unskew.runs.rounds import run
+from unskew.runs.running import run
 from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, allowed, seconds_left, sweep
 

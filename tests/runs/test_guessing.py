@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from unskew.cli import app
 from unskew.data import from_arrays
 from unskew.runs.guessing import balanced_accuracy, most_frequent, no_better
-from unskew.runs.rounds import run
+from unskew.runs.running import run
 
 SETTINGS: dict[str, Any] = {"partition": "iid", "clients": 4, "cohort": 4, "rounds": 2, "progress": False}
 

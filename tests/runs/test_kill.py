@@ -16,7 +16,8 @@ import pytest
 
 from unskew.cli.settings import setting_flags
 from unskew.errors import InputError
-from unskew.runs.rounds import Run, resume, run
+from unskew.runs.ended import Run
+from unskew.runs.running import resume, run
 from unskew.runs.spec import Spec
 from unskew.sealed import unseal
 from unskew.seeds import generator

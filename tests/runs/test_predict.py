@@ -16,7 +16,7 @@ from torch import nn
 import unskew
 from unskew.cli import main
 from unskew.errors import InputError
-from unskew.runs.rounds import Run
+from unskew.runs.ended import Run
 
 SETTINGS = {"clients": 5, "cohort": 5, "rounds": 3, "lr": 0.1, "partition": "iid", "progress": False}
 

@@ -21,7 +21,9 @@ from unskew.core.method import Method
 from unskew.data import Federation, from_arrays
 from unskew.errors import InputError, RunFailed
 from unskew.progress import Silent
-from unskew.runs.rounds import Run, params_hash, resume, run
+from unskew.runs.ended import Run
+from unskew.runs.result import params_hash
+from unskew.runs.running import resume, run
 from unskew.sealed import unseal
 from unskew.testing.toy_federation import ready, tiny
 
@@ -448,16 +450,15 @@ def test_an_interrupt_while_a_round_is_judged_keeps_the_rounds_before(
     whole: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fourth round is played and not yet in the log: what is saved is the third."""
-    module = sys.modules["unskew.runs.rounds"]  # the name is the function, too
+    module = sys.modules["unskew.runs.rounds"]
+    out, plain = tmp_path / "run", module.judge_round
 
-    out, plain = tmp_path / "run", module.judged
-
-    def judged(job: Any, state: Any, *rest: Any) -> Any:
+    def judged(plan: Any, state: Any, *rest: Any) -> Any:
         if state.round == 4:
             raise KeyboardInterrupt
-        return plain(job, state, *rest)
+        return plain(plan, state, *rest)
 
-    monkeypatch.setattr(module, "judged", judged)
+    monkeypatch.setattr(module, "judge_round", judged)
     with pytest.raises(KeyboardInterrupt):
         run(dataset=tiny(), out=out, progress=False, **SETTINGS | {"checkpoint": 1000.0})
     monkeypatch.undo()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import unskew
-from unskew.runs.rounds import run
+from unskew.runs.running import run
 from unskew.runs.settings import AllSettings, Settings
 from unskew.runs.spec import HINTS
 from unskew.runs.sweep import sweep

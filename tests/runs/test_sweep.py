@@ -14,7 +14,7 @@ import pytest
 
 from unskew.cli import main
 from unskew.errors import InputError
-from unskew.runs.rounds import run
+from unskew.runs.running import run
 from unskew.runs.setup import check_words
 from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, cells, folder_name, sweep, table

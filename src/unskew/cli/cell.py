@@ -17,7 +17,7 @@ def cell(
 ) -> None:
     """Begin a cell of a sweep, or go on with it where it has begun."""
     from unskew.runs.cell_file import read_cell
-    from unskew.runs.rounds import resume, run
+    from unskew.runs.running import resume, run
 
     spec, folder, renewed = read_cell(file)
     with hint_when_interrupted(folder):

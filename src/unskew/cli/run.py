@@ -19,7 +19,7 @@ from unskew.cli.settings import effective, with_settings, written
 from unskew.cli.stopping import Interrupted
 
 if TYPE_CHECKING:
-    from unskew.runs.rounds import Run
+    from unskew.runs.ended import Run
     from unskew.runs.spec import Spec
 
 Experiment = Annotated[
@@ -47,20 +47,21 @@ def run(
     """Train a method on a partition of a data set, with a log that can be resumed."""
     spec, sweep = effective(experiment, settings)
     if dry_run:
-        from unskew.runs.rounds import check_folder, single_threaded
-        from unskew.runs.setup import check_words, prepare
+        from unskew.machine.threads import single_threaded
+        from unskew.runs.folder import check_folder
+        from unskew.runs.setup import check_words, set_up
 
         check_words(spec)
         check_folder(out or default_folder(spec))
         with single_threaded():
-            prepare(spec)
+            spec = set_up(spec).settle(spec)
         typer.echo(json.dumps(spec.as_dict()) if as_json else everything(spec), nl=as_json)
         return
     if sweep:
         from unskew.errors import InputError
 
         raise InputError(f"{experiment} has a [sweep] table; run it with `unskew sweep {experiment}`")
-    from unskew.runs.rounds import run as start
+    from unskew.runs.running import run as start
 
     folder = out or default_folder(spec)
     with hint_when_interrupted(folder):
@@ -95,7 +96,7 @@ def resume(
 
     --rounds makes a run longer, also one that is done. What else may change cannot change a number.
     """
-    from unskew.runs.rounds import resume as go_on
+    from unskew.runs.running import resume as go_on
 
     with hint_when_interrupted(folder):
         show(go_on(folder, progress=not as_json, **written(settings)), as_json)

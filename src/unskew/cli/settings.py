@@ -16,7 +16,8 @@ from unskew.cli import completion
 from unskew.errors import InputError
 from unskew.expression import convert, number
 from unskew.runs.describe import description
-from unskew.runs.spec import HINTS, Spec, read_toml
+from unskew.runs.experiment_file import read_toml
+from unskew.runs.spec import HINTS, Spec
 
 PANELS = {
     "dataset": "Data",

@@ -23,7 +23,7 @@ def serve() -> None:
     signal.set_wakeup_fd(ring)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     import unskew.cli
-    import unskew.runs.rounds  # noqa: F401  torch, and all that a run needs of it
+    import unskew.runs.running  # noqa: F401  torch, and all that a run needs of it
 
     running: dict[int, int] = {}  # process -> the run's number
     orders, open_for_orders = b"", True

@@ -26,6 +26,7 @@ from unskew.errors import InputError, unknown
 from unskew.expression import refuse_absurd
 from unskew.files import write_file
 from unskew.import_object import drawing_of
+from unskew.machine.threads import single_threaded
 from unskew.privacy.context import Context, identify
 from unskew.privacy.exposure import exchanges, exposure
 from unskew.privacy.inversion import Inversion, invert
@@ -36,7 +37,6 @@ from unskew.renamed import accepts_old_names
 from unskew.runs.client_names import with_numbers
 from unskew.runs.correlation import correlation
 from unskew.runs.folder import reason
-from unskew.runs.rounds import single_threaded
 from unskew.sealed import seal, unseal
 from unskew.version import __version__
 

@@ -31,12 +31,12 @@ from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.import_object import drawing_of
+from unskew.machine.threads import single_threaded
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
 from unskew.privacy.subject import Subject, subject
 from unskew.renamed import accepts_old_names
 from unskew.runs.choose_engine import choose
-from unskew.runs.rounds import single_threaded
 from unskew.sealed import seal
 from unskew.seeds import generator
 

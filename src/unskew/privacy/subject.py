@@ -30,7 +30,8 @@ from unskew.renamed import accepts_old_names
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.correlation import shown, taken
 from unskew.runs.folder import RunFolder, read_folder
-from unskew.runs.setup import Setup, prepare, table_options
+from unskew.runs.load_data import table_options
+from unskew.runs.setup import Setup, set_up
 from unskew.runs.snapshots import kept_rounds, read_model
 from unskew.runs.spec import Spec
 
@@ -180,7 +181,7 @@ def subject(
     if cpu:
         spec = replace(spec, compile=False)
     # the clients are asked a few questions and trained for a few visits: no workers are needed
-    setup = prepare(spec, dataset, model, engine=engine or choose(spec, device_of(spec), 0.0))
+    setup = set_up(spec, dataset, model, engine=engine or choose(spec, device_of(spec), 0.0))
     if not setup.job.method.schedule.exchanges:
         raise InputError(f"nothing leaves a client in {path} ({spec.method}), so there is nothing to attack")
     if about.get("sha256") not in (None, setup.about["sha256"]):

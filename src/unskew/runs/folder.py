@@ -321,3 +321,20 @@ def read_folder(path: Path) -> tuple[RunFolder, Spec, dict[str, Any]]:
     folder = RunFolder(path, is_sealed, spec.rounds)
     folder.read()
     return folder, spec, data
+
+
+def check_folder(path: Path) -> None:
+    """Refuse a folder that a new run cannot have."""
+    try:
+        if (path / "spec.json").exists():
+            status = read_folder(path)[0].result.get("status", "running")
+            hint = "choose another folder" if status == "done" else f"go on with it by `unskew resume {path}`"
+            raise InputError(f"{path} already holds a run ({status}); {hint}")
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; name a folder for the run")
+        if path.is_dir() and any(p.name != "lock" for p in path.iterdir()):
+            raise InputError(f"{path} is not empty and holds no run; choose another folder")
+    except OSError as problem:
+        raise InputError(
+            f"no run can be written to {path} ({reason(problem)}); choose another folder"
+        ) from None

@@ -1,9 +1,8 @@
-"""A spec made real: data loaded and dealt, model built, parts checked; nothing is written."""
+"""A spec made real: load, build, check, start. Nothing is written."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from unskew.core.decay import decay
+from unskew.core.decay import Decay, decay
 from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.faults import Faults
 from unskew.core.holdings import Holdings
@@ -23,13 +22,12 @@ from unskew.core.state import State, initial_state
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
-from unskew.expression import path_and_options
 from unskew.metrics import skew
 from unskew.network import network_of
 from unskew.notices import warn
 from unskew.runs.choose_engine import choose, device_of
-from unskew.runs.describe import names
 from unskew.runs.guessing import most_frequent
+from unskew.runs.load_data import load_federation
 from unskew.runs.measure import check_measures
 from unskew.runs.spec import Spec, UnsaidNumber
 
@@ -46,7 +44,8 @@ class Setup:
 
     def settle(self, spec: Spec) -> Spec:
         """The spec with what the data decided where nobody wrote it."""
-        return replace(spec, cohort=self.run.cohort) if self.run.cohort < spec.cohort else spec
+        fewer = isinstance(spec.cohort, UnsaidNumber) and self.run.cohort < spec.cohort
+        return replace(spec, cohort=self.run.cohort) if fewer else spec
 
     @property
     def job(self) -> Job:
@@ -77,6 +76,162 @@ class Setup:
             return False
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """What the words of a spec name: the method's parts, the decay, the device, the data."""
+
+    method: Method
+    decay: Decay
+    device: torch.device
+    federation: Federation
+    partition: Any
+    given: bool  # whether the data came from Python
+
+
+@dataclass(frozen=True)
+class Built:
+    """What is made for the data: the model, the local budget, how many clients a round asks, who holds how much."""
+
+    net: Net
+    local: Local
+    cohort: int
+    dealt: Roster
+    dtype: torch.dtype
+    own_model: bool  # whether the model came from Python
+
+
+def set_up(
+    spec: Spec,
+    data: Dataset | Federation | tuple[Any, ...] | None = None,
+    model: Any = None,
+    method: str | Method | None = None,
+    engine: Engine | None = None,
+) -> Setup:
+    """Everything that a run needs before its first round; ``engine``: one of your own. Nothing is written."""
+    loaded = load(spec, data, method)
+    built = build(spec, loaded, model)
+    check(spec, loaded, built)
+    return start(spec, loaded, built, engine)
+
+
+def load(
+    spec: Spec,
+    data: Dataset | Federation | tuple[Any, ...] | None = None,
+    method: str | Method | None = None,
+) -> Loaded:
+    """What the spec names, words before data: a word that there is not is refused before a file is read."""
+    method = Method.parse(spec.method if method is None else method)
+    falls, device = decay(spec.decay), device_of(spec)
+    check_measures(spec.measure, method)
+    if spec.keep and not method.schedule.exchanges:
+        raise InputError(f"keep keeps global models, and {method} makes none; leave keep out")
+    federation, partition = load_federation(spec, data)
+    if spec.network is not None:
+        network = network_of(spec.network)
+        network.check(federation.clients)
+        federation = replace(federation, network=network)
+    return Loaded(method, falls, device, federation, partition, data is not None)
+
+
+def build(spec: Spec, loaded: Loaded, model: Any = None) -> Built:
+    """The model, with what objectives add to it, and the plan of a round for this data."""
+    from unskew.models import build as build_model
+
+    dataset = loaded.federation.dataset
+    dtype = torch.float64 if spec.precision == "fp64" else torch.float32
+    chosen = model if model is not None else auto_model(spec.model, dataset)
+    net = Net(build_model(chosen, dataset.shape, dataset.classes, spec.seed, dtype))
+    if not net.trainable:
+        raise InputError(
+            "the model has no weights to train: set requires_grad on those that clients are to train"
+        )
+    for part in loaded.method.objective:
+        if part.needs.features:
+            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
+        net.grow(part.extra(net, dataset.shape, spec.seed))
+    local = Local(
+        epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
+        **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
+    )
+    cohort, dealt = _cohort(spec, loaded.federation), Roster.of(loaded.federation)
+    return Built(net, local, cohort, dealt, dtype, model is not None)
+
+
+def check(spec: Spec, loaded: Loaded, built: Built) -> None:
+    """Refuse what parts cannot do with this data and this model, and warn of what they would do in vain."""
+    dataset = loaded.federation.dataset
+    if not len(dataset.y_test):
+        raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
+    for part in loaded.method.parts:
+        if part.needs_counts and not built.dealt.counted:
+            raise InputError(f"{part.name} {NO_COUNTS}")
+        part.check(built.dealt, built.cohort)
+        if part.begins >= spec.rounds:
+            warn(
+                f"{part.name} does nothing before round {part.begins + 1}, and the run ends after {spec.rounds}; "
+                "let it start sooner or the run last longer",
+                stacklevel=2,
+            )
+    for objective in loaded.method.objective:
+        if objective.needs.global_answers and spec.batch_norm == "drop" and built.net.buffers:
+            warn(
+                f"{objective.name} asks the global model for answers, and with batch_norm = drop that gives them by "
+                "the statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
+                stacklevel=2,
+            )
+
+
+def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None) -> Setup:
+    """An engine takes the samples, parts move what they declare, and the state of round 0 stands."""
+    method, net, holdings = loaded.method, built.net, Holdings(loaded.federation)
+    if engine is not None:
+        engine.hold(holdings)
+    roster, measured = _prepared(method, engine or holdings, built.dealt, built.cohort, spec.seed)
+    if engine is None:
+        engine = choose(spec, loaded.device, _work(spec, net, roster, built.cohort, built.local))
+        engine.hold(holdings)
+    run = RunPlan(
+        job=Job(method, roster, net, built.local, spec.seed, spec.batch_norm, built.dtype),
+        engine=engine,
+        rounds=spec.rounds,
+        cohort=built.cohort,
+        decay=loaded.decay,
+        faults=Faults(spec.drop, spec.late, spec.nan),
+        device=str(loaded.device),
+        dealt=built.dealt,
+    )
+    net.to(loaded.device)
+    memories = {part.name: part.init_server(net) for part in method.parts}
+    if "divergence" in spec.measure:
+        memories["divergence"] = dict(net.initial)
+    state = initial_state(dict(net.initial), memories, spec.seed)
+    return Setup(run, state, loaded.partition, measured, _about(loaded, built))
+
+
+def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
+    """What the run's folder says of data and model."""
+    federation, dataset, net = loaded.federation, loaded.federation.dataset, built.net
+    content = hashlib.sha256()
+    arrays = (dataset.x, dataset.y, dataset.x_test, dataset.y_test, federation.indices, federation.offsets)
+    for array in arrays:
+        content.update(np.ascontiguousarray(array).data)
+    return {
+        "name": dataset.name,
+        "labels": list(dataset.labels),
+        "clients": federation.clients,
+        **({} if federation.names is None else {"names": list(federation.names)}),
+        "samples": len(federation.indices),
+        "sha256": content.hexdigest(),
+        "given": loaded.given,
+        "own_model": built.own_model,
+        **({"of_clients": True} if federation.tests is not None else {}),
+        "most_frequent": most_frequent(dataset),
+        "device": loaded.device.type,
+        **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),
+        "parameters": sum(net.initial[k].numel() for k in net.trainable),
+    }
+
+
 def check_words(spec: Spec) -> None:
     """Refuse what can be refused without data: names that there are not, and what this machine lacks."""
     from unskew.data import load
@@ -97,112 +252,6 @@ def check_words(spec: Spec) -> None:
     data = spec.dataset.partition("(")[0].strip()
     if data not in SOURCES and not Path(data).expanduser().exists():
         load(spec.dataset, data_folder=spec.data_folder)  # which says what is wrong with it
-
-
-def prepare(
-    spec: Spec,
-    data: Dataset | Federation | tuple[Any, ...] | None = None,
-    model: Any = None,
-    method: str | Method | None = None,
-    engine: Engine | None = None,
-) -> Setup:
-    """Load, partition, build and check everything, before anything is written; ``engine``: one of your own."""
-    from unskew.models import build
-
-    method = Method.parse(spec.method if method is None else method)
-    falls = decay(spec.decay)
-    check_measures(spec.measure, method)
-    if spec.keep and not method.schedule.exchanges:
-        raise InputError(f"keep keeps global models, and {method} makes none; leave keep out")
-    device = device_of(spec)
-    federation, partition = _federation(spec, data)
-    if spec.network is not None:
-        network = network_of(spec.network)
-        network.check(federation.clients)
-        federation = replace(federation, network=network)
-    cohort, dealt = _cohort(spec, federation), Roster.of(federation)
-    for part in method.parts:
-        if part.needs_counts and not dealt.counted:
-            raise InputError(f"{part.name} {NO_COUNTS}")
-        part.check(dealt, cohort)
-        if part.begins >= spec.rounds:
-            warn(
-                f"{part.name} does nothing before round {part.begins + 1}, and the run ends after {spec.rounds}; "
-                "let it start sooner or the run last longer",
-                stacklevel=2,
-            )
-    dtype = torch.float64 if spec.precision == "fp64" else torch.float32
-    dataset = federation.dataset
-    if not len(dataset.y_test):
-        raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
-    net = Net(
-        build(
-            model if model is not None else auto_model(spec.model, dataset),
-            dataset.shape,
-            dataset.classes,
-            spec.seed,
-            dtype,
-        )
-    )
-    if not net.trainable:
-        raise InputError(
-            "the model has no weights to train: set requires_grad on those that clients are to train"
-        )
-    for part in method.objective:
-        if part.needs.global_answers and spec.batch_norm == "drop" and net.buffers:
-            warn(
-                f"{part.name} asks the global model for answers, and with batch_norm = drop that gives them by the "
-                "statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
-                stacklevel=2,
-            )
-        if part.needs.features:
-            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
-        net.grow(part.extra(net, dataset.shape, spec.seed))
-    local = Local(
-        epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
-        **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
-    )
-    holdings = Holdings(federation)
-    if engine is not None:
-        engine.hold(holdings)
-    roster, measured = _prepared(method, engine or holdings, dealt, cohort, spec.seed)
-    if engine is None:
-        engine = choose(spec, device, _work(spec, net, roster, cohort, local))
-        engine.hold(holdings)
-    run = RunPlan(
-        job=Job(method, roster, net, local, spec.seed, spec.batch_norm, dtype),
-        engine=engine,
-        rounds=spec.rounds,
-        cohort=cohort,
-        decay=falls,
-        faults=Faults(spec.drop, spec.late, spec.nan),
-        device=str(device),
-        dealt=dealt,
-    )
-    net.to(device)
-    memories = {part.name: part.init_server(net) for part in method.parts}
-    if "divergence" in spec.measure:
-        memories["divergence"] = dict(net.initial)
-    content = hashlib.sha256()
-    arrays = (dataset.x, dataset.y, dataset.x_test, dataset.y_test, federation.indices, federation.offsets)
-    for array in arrays:
-        content.update(np.ascontiguousarray(array).data)
-    about = {
-        "name": dataset.name,
-        "labels": list(dataset.labels),
-        "clients": federation.clients,
-        **({} if federation.names is None else {"names": list(federation.names)}),
-        "samples": len(federation.indices),
-        "sha256": content.hexdigest(),
-        "given": data is not None,
-        "own_model": model is not None,
-        **({"of_clients": True} if federation.tests is not None else {}),
-        "most_frequent": most_frequent(dataset),
-        "device": device.type,
-        **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),
-        "parameters": sum(net.initial[k].numel() for k in net.trainable),
-    }
-    return Setup(run, initial_state(dict(net.initial), memories, spec.seed), partition, measured, about)
 
 
 def _prepared(
@@ -248,81 +297,6 @@ def auto_model(name: str, dataset: Dataset) -> str:
     if name != "auto":
         return name
     return "small_cnn" if dataset.kind == "image" and min(dataset.shape[1:]) >= 28 else "mlp"
-
-
-def _federation(spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None) -> tuple[Federation, Any]:
-    from unskew.data import from_arrays, load
-    from unskew.data.partition import PRESETS, Partition, partition
-    from unskew.data.sources import SOURCES
-
-    if spec.label is not None and (data is not None or spec.dataset.partition("(")[0] in SOURCES):
-        raise InputError(
-            f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
-            "(what reports call the method is method_label)"
-        )
-    if isinstance(data, Federation):
-        return data, None
-    if isinstance(data, Dataset):
-        dataset = data
-    elif data is not None:
-        dataset = from_arrays(*data)
-    else:
-        dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
-    if spec.partition.endswith(".npz"):
-        held = Partition.load(Path(spec.partition), dataset)
-        _refuse_dealing(spec, len(held.offsets) - 1)
-    else:
-        brings_clients = spec.partition.startswith("by(") or spec.partition in PRESETS
-        held = partition(
-            dataset,
-            spec.partition,
-            clients=100 if spec.clients is None and not brings_clients else spec.clients,
-            seed=spec.seed if spec.partition_seed is None else spec.partition_seed,
-            fraction=spec.fraction,
-            samples_per_client=spec.samples_per_client,
-            min_samples=spec.min_samples,
-            emd=spec.emd,
-        )
-    return held.federation(dataset), held
-
-
-def table_options(spec: Spec) -> dict[str, Any]:
-    """What a spec says of a table, by the names of its reader: the columns, and the rules for their values."""
-    from unskew.data.load import TABLES
-    from unskew.data.partition.by import column_of
-
-    given = {
-        "label": spec.label,
-        "client": spec.client,
-        "features": spec.features,
-        "drop": spec.drop_columns,
-        "impute": spec.impute,
-        "fit": None if spec.fit == "all" else spec.fit,
-    }
-    options = {name: value for name, value in given.items() if value not in (None, ())}
-    path, inner = path_and_options(spec.dataset)
-    if path.strip().lower().endswith(TABLES):
-        # whose a row is, is no feature of it; and a column must be known to be split by
-        told = "client" in options or re.search(r"\bclient\s*=", inner)
-        if not told and (column := column_of(spec.partition)) is not None:
-            options["client"] = column
-    elif strange := next((name for name in options if name not in ("label", "client")), None):
-        name = "drop_columns" if strange == "drop" else strange
-        raise InputError(
-            f"{name} is about the columns of a table (.csv, .parquet), and {spec.dataset} is none"
-        )
-    return options
-
-
-def _refuse_dealing(spec: Spec, clients: int) -> None:
-    """A saved partition has its clients and samples: settings that would deal them otherwise are refused."""
-    for name in set(names(Spec, "dealing")) - {"partition", "by"}:
-        value = getattr(spec, name)
-        if value != Spec.__dataclass_fields__[name].default and (name, value) != ("clients", clients):
-            raise InputError(
-                f"{spec.partition} is a saved partition of {clients} clients, so {name} = {value} comes too "
-                f"late; leave {name} out, or deal samples out anew"
-            )
 
 
 def _cohort(spec: Spec, federation: Federation) -> int:

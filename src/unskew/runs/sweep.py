@@ -20,10 +20,11 @@ from unskew.machine.cores import cores
 from unskew.notices import warn
 from unskew.progress import working
 from unskew.runs.cell_file import write_cell
+from unskew.runs.experiment_file import MOST_CELLS, grid_values
 from unskew.runs.folder import read_folder, reason
 from unskew.runs.fork_server import stable
 from unskew.runs.settings import AllSettings
-from unskew.runs.spec import FREE, MOST_CELLS, MOVED, Spec, UnsaidNumber, grid_values
+from unskew.runs.spec import FREE, MOVED, Spec, UnsaidNumber
 
 
 @dataclass
@@ -200,8 +201,9 @@ def rehearse(todo: list[Cell]) -> None:
     A cell that could not run is marked as failed, with the sentence that it would fail with.
     """
     from unskew.data.load import read_once
-    from unskew.runs.rounds import check_folder, single_threaded
-    from unskew.runs.setup import prepare
+    from unskew.machine.threads import single_threaded
+    from unskew.runs.folder import check_folder
+    from unskew.runs.setup import set_up
 
     waiting = [cell for cell in todo if cell.status == "waiting"]
     _check_words(waiting)
@@ -210,7 +212,7 @@ def rehearse(todo: list[Cell]) -> None:
             try:
                 if not cell.begun:
                     check_folder(cell.folder)
-                prepare(cell.spec)
+                set_up(cell.spec)
             except InputError as problem:
                 cell.status, cell.error = "failed", f"error: {problem}"
             advance(1)

@@ -34,9 +34,10 @@ from unskew.core.types import clone, leaves
 from unskew.data.federation import Federation
 from unskew.errors import InputError, unknown
 from unskew.expression import build, parse, render
+from unskew.machine.threads import single_threaded
 from unskew.parts import PARTS
 from unskew.parts.schedule import Plain
-from unskew.runs.rounds import params_hash, single_threaded
+from unskew.runs.result import params_hash
 from unskew.seeds import generator
 from unskew.testing.toy_federation import (
     MODEL,

@@ -32,8 +32,9 @@ from unskew.engines import Engine, Job, Loop, RoundInputs
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import InputError
-from unskew.runs.rounds import fingerprint, params_hash, single_threaded
-from unskew.runs.setup import Setup, prepare
+from unskew.machine.threads import single_threaded
+from unskew.runs.result import fingerprint, params_hash
+from unskew.runs.setup import Setup, set_up
 from unskew.runs.spec import Spec
 from unskew.seeds import generator
 
@@ -119,7 +120,7 @@ def ready(
     held = federation or tiny(sizes)
     usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
     usual |= {"precision": "float64", "cohort": min(4, held.clients), "engine": "loop"}
-    return prepare(Spec(**(usual | settings)), held, model, method, engine)
+    return set_up(Spec(**(usual | settings)), held, model, method, engine)
 
 
 def play(

@@ -14,7 +14,8 @@ from unskew.core.plan import plan
 from unskew.core.slots import Local
 from unskew.data import Dataset, Federation
 from unskew.models import build
-from unskew.runs.rounds import Run, run
+from unskew.runs.ended import Run
+from unskew.runs.running import run
 
 
 def federation(x: Any, y: Any, sizes: list[int], classes: int = 2) -> Federation:

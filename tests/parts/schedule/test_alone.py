@@ -17,7 +17,7 @@ from unskew.errors import InputError
 from unskew.parts.schedule import alone
 from unskew.privacy import attack
 from unskew.progress import Silent
-from unskew.runs.rounds import resume, run
+from unskew.runs.running import resume, run
 from unskew.testing.toy_federation import apart, models, play, tiny
 
 LOCAL = Method.parse("local_only")

@@ -20,7 +20,8 @@ from unskew.report import run_card, write_report
 from unskew.report.results.comparison import compare
 from unskew.report.results.repeat import alone, whole
 from unskew.report.results.tables import csv_text, escape, latex_text
-from unskew.runs.spec import Spec, read_toml
+from unskew.runs.experiment_file import read_toml
+from unskew.runs.spec import Spec
 from unskew.runs.sweep import cells
 
 WriteRun = Callable[..., Path]

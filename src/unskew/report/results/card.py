@@ -9,7 +9,7 @@ from unskew.report.results import words
 from unskew.report.results.gather import ACCURACY, record_of
 
 if TYPE_CHECKING:
-    from unskew.runs.rounds import Run
+    from unskew.runs.ended import Run
 
 WIDTH, HEIGHT = 220, 48
 

@@ -21,7 +21,7 @@ from unskew.runs.spec import Spec
 
 if TYPE_CHECKING:
     from unskew.data.partition import Partition
-    from unskew.runs.rounds import Run
+    from unskew.runs.ended import Run
 
     Named: TypeAlias = Run | str | Path
     Runs: TypeAlias = Named | Sequence[Named]

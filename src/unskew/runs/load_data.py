@@ -1,0 +1,91 @@
+"""The federation that a spec names: its data set read, and dealt to clients."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from unskew.data.dataset import Dataset
+from unskew.data.federation import Federation
+from unskew.errors import InputError
+from unskew.expression import path_and_options
+from unskew.runs.describe import names
+from unskew.runs.spec import Spec
+
+
+def load_federation(
+    spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None
+) -> tuple[Federation, Any]:
+    from unskew.data import from_arrays, load
+    from unskew.data.partition import PRESETS, Partition, partition
+    from unskew.data.sources import SOURCES
+
+    if spec.label is not None and (data is not None or spec.dataset.partition("(")[0] in SOURCES):
+        raise InputError(
+            f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
+            "(what reports call the method is method_label)"
+        )
+    if isinstance(data, Federation):
+        return data, None
+    if isinstance(data, Dataset):
+        dataset = data
+    elif data is not None:
+        dataset = from_arrays(*data)
+    else:
+        dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
+    if spec.partition.endswith(".npz"):
+        held = Partition.load(Path(spec.partition), dataset)
+        _refuse_dealing(spec, len(held.offsets) - 1)
+    else:
+        brings_clients = spec.partition.startswith("by(") or spec.partition in PRESETS
+        held = partition(
+            dataset,
+            spec.partition,
+            clients=100 if spec.clients is None and not brings_clients else spec.clients,
+            seed=spec.seed if spec.partition_seed is None else spec.partition_seed,
+            fraction=spec.fraction,
+            samples_per_client=spec.samples_per_client,
+            min_samples=spec.min_samples,
+            emd=spec.emd,
+        )
+    return held.federation(dataset), held
+
+
+def table_options(spec: Spec) -> dict[str, Any]:
+    """What a spec says of a table, by the names of its reader: the columns, and the rules for their values."""
+    from unskew.data.load import TABLES
+    from unskew.data.partition.by import column_of
+
+    given = {
+        "label": spec.label,
+        "client": spec.client,
+        "features": spec.features,
+        "drop": spec.drop_columns,
+        "impute": spec.impute,
+        "fit": None if spec.fit == "all" else spec.fit,
+    }
+    options = {name: value for name, value in given.items() if value not in (None, ())}
+    path, inner = path_and_options(spec.dataset)
+    if path.strip().lower().endswith(TABLES):
+        # whose a row is, is no feature of it; and a column must be known to be split by
+        told = "client" in options or re.search(r"\bclient\s*=", inner)
+        if not told and (column := column_of(spec.partition)) is not None:
+            options["client"] = column
+    elif strange := next((name for name in options if name not in ("label", "client")), None):
+        name = "drop_columns" if strange == "drop" else strange
+        raise InputError(
+            f"{name} is about the columns of a table (.csv, .parquet), and {spec.dataset} is none"
+        )
+    return options
+
+
+def _refuse_dealing(spec: Spec, clients: int) -> None:
+    """A saved partition has its clients and samples: settings that would deal them otherwise are refused."""
+    for name in set(names(Spec, "dealing")) - {"partition", "by"}:
+        value = getattr(spec, name)
+        if value != Spec.__dataclass_fields__[name].default and (name, value) != ("clients", clients):
+            raise InputError(
+                f"{spec.partition} is a saved partition of {clients} clients, so {name} = {value} comes too "
+                f"late; leave {name} out, or deal samples out anew"
+            )

@@ -1,0 +1,94 @@
+"""What came out of a run: the content of ``result.json``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unskew.core.evaluate_clients import list_by_client, own_models
+from unskew.core.state import State
+from unskew.core.types import Tree
+from unskew.runs.folder import RunFolder
+from unskew.runs.guessing import balanced_accuracy, no_better, verdict
+from unskew.runs.setup import Setup, auto_model
+from unskew.runs.spec import Spec
+
+if TYPE_CHECKING:
+    pass
+
+TOTALS = (
+    "bytes_down",
+    "bytes_up",
+    "bytes_peer",
+    "sample_steps",
+    "samples_used",
+    "asked",
+    "answered",
+    "wall_s",
+)
+"""Costs that a result adds up over the rounds."""
+
+
+def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[str, Any]:
+    """What came out: accuracies that say what they are, costs added up, what was disclosed."""
+    judged = [line for line in folder.lines if "global_test_accuracy" in line]
+    best = max(judged, key=lambda line: line["global_test_accuracy"])
+    totals = {
+        name: sum(line.get(name, 0) for line in folder.lines)
+        for name in (*TOTALS, *(["air_s"] if spec.network is not None else []))
+    }
+    reached = {
+        str(target): next((li["round"] for li in judged if li["global_test_accuracy"] >= target), None)
+        for target in spec.target
+    }
+    known = setup.about["most_frequent"]
+    guesses = no_better(judged[-1]["global_test_accuracy"], known)
+    return {
+        "status": "done",
+        **({"verdict": f"{spec.method} is {verdict(known)}"} if guesses else {}),
+        "method": spec.method,
+        "metric": "global_test_accuracy",
+        "best": {"accuracy": best["global_test_accuracy"], "round": best["round"]},
+        "final": {"accuracy": judged[-1]["global_test_accuracy"], "round": judged[-1]["round"]},
+        "no_better_than_most_frequent": guesses,
+        "most_frequent": known,
+        "balanced_accuracy": balanced_accuracy(judged[-1]["per_class_accuracy"]),
+        "final_loss": judged[-1]["global_test_loss"],
+        "rounds": state.round,
+        "rounds_to_target": reached,
+        "totals": totals,
+        "distinct_clients": folder.lines[-1].get("distinct_clients"),
+        "rejected": sum(len(line.get("rejected", [])) for line in folder.lines),
+        "late": sum(len(line.get("late", [])) for line in folder.lines),
+        **setup.skew,
+        "discloses": [*setup.job.method.discloses, *setup.fitted_disclosure()],
+        "data": setup.about,
+        **({} if setup.job.method.schedule.exchanges else {"own_models": list_by_client(setup.run, state)}),
+        "model_sha256": fingerprint(state),
+        "seed": spec.seed,
+        "effective": {
+            "model": auto_model(spec.model, setup.job.roster.dataset),
+            "engine": setup.run.engine.name,
+            "runs_on": setup.run.engine.choice(setup.run),
+            "cohort": setup.run.cohort,
+        },
+    }
+
+
+def fingerprint(state: State) -> str:
+    """A fingerprint of the trained model; of every client's, where each keeps its own."""
+    found = [f"{client}:{params_hash(model)}" for client, model in own_models(state)]
+    return hashlib.sha256("\n".join(found).encode()).hexdigest() if found else params_hash(state.params)
+
+
+def params_hash(params: Tree) -> str:
+    """A fingerprint of a model: equal if and only if every bit is."""
+    content = hashlib.sha256()
+    for name in sorted(params):
+        value = params[name].detach().cpu().contiguous()
+        content.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
+        content.update(value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
+    return content.hexdigest()
