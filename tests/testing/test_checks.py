@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from unskew.core.method import Method
-from unskew.core.slots import Advance, Aggregate, Exchange, Objective, Part, Play, Select, Step, Visit
+from unskew.core.slots import Advance, Aggregate, Exchange, Objective, Part, Play, Select, Step, Upload, Visit
 from unskew.core.types import Cohort, Tree, Update
 from unskew.errors import InputError
 from unskew.parts import PARTS, PRESETS
@@ -192,6 +192,36 @@ class Widens(Advance):
 
 
 @dataclass(frozen=True)
+class Halves(Upload):
+    """Sends numbers in half precision and forgets to widen them again."""
+
+    name: ClassVar[str] = "halves"
+
+    def encode(self, change: Tree, memory: Tree, rng: Any) -> tuple[Tree, Tree]:
+        return {k: v.half() for k, v in change.items()}, memory
+
+
+@dataclass(frozen=True)
+class Grows(Upload):
+    """Remembers what it did not begin with."""
+
+    name: ClassVar[str] = "grows"
+
+    def encode(self, change: Tree, memory: Tree, rng: Any) -> tuple[Tree, Tree]:
+        return change, {"last": torch.zeros(3)}
+
+
+@dataclass(frozen=True)
+class Swallows(Upload):
+    """Leaves weights out."""
+
+    name: ClassVar[str] = "swallows"
+
+    def encode(self, change: Tree, memory: Tree, rng: Any) -> tuple[Tree, Tree]:
+        return {k: v for k, v in change.items() if "bias" not in k}, memory
+
+
+@dataclass(frozen=True)
 class Still(Aggregate):
     """Never moves."""
 
@@ -273,7 +303,10 @@ BROKEN: list[tuple[Part, str, str]] = [
     (Taken(), "described", "late is taken: the run itself remembers things under it"),
     (NotNeutral(), "neutral", "not_neutral(mu=0) should be FedAvg to the last bit, and is not"),
     (Forgetful(), "select", "forgetful selects clients that were excluded"),
-    (Piles(), "advance", "piles writes into the model, the change or the memory it was handed"),
+    (Halves(), "upload", "halves must decode every weight, in its type and shape"),
+    (Grows(), "upload", "grows must remember what it began with, in its types and shapes"),
+    (Swallows(), "upload", "swallows leaves "),
+    (Piles(), "advance", "piles writes into what it was handed"),
     (Widens(), "advance", "widens must give every weight it was handed, in its type and shape"),
     (Rounds(), "expression", "rounds(mu=0.2) reads as "),
     (Dice(), "seed", "dice gives other numbers from the same seed"),

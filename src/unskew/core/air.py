@@ -38,8 +38,8 @@ class Air:
         """``sent`` bytes from the base station to each of these clients."""
         self._by_base_station("down", clients, sent)
 
-    def up(self, clients: Ids, sent: float) -> None:
-        """``sent`` bytes from each of these clients to the base station."""
+    def up(self, clients: Ids, sent: float | Array) -> None:
+        """``sent`` bytes from each of these clients to the base station; or so many from each."""
         self._by_base_station("up", clients, sent)
 
     def peer(self, senders: Ids, receivers: Ids, sent: float) -> None:
@@ -94,9 +94,9 @@ class Air:
             "air": {way: round(seconds, 6) for way, seconds in spent.items()},
         }
 
-    def _by_base_station(self, way: Way, clients: Ids, sent: float) -> None:
+    def _by_base_station(self, way: Way, clients: Ids, sent: float | Array) -> None:
         if self.network.round is None and len(clients):
-            self.told[way] += round(len(clients) * sent)
+            self.told[way] += round(float(np.broadcast_to(sent, len(clients)).sum()))
             np.add.at(self.loads.setdefault(way, np.zeros(self.clients)), clients, 8 * sent)
 
     def _alone(self, way: Way, clients: Ids, sent: float) -> Array:

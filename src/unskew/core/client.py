@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -12,9 +12,10 @@ from torch import Tensor
 from unskew.core.held import Made
 from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan
-from unskew.core.slots import Exchange, Visit
+from unskew.core.slots import Exchange, Upload, Visit
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
-from unskew.core.types import Memory, Tree
+from unskew.core.types import Memory, Message, Tree
+from unskew.core.upload import encode_change, message_bytes
 from unskew.data.dataset import normalise
 from unskew.seeds import borrow_generator, generator
 
@@ -59,6 +60,7 @@ class ClientJob:
     made: Made | None = None
     weight: float = 0.0  # of its update
     at_hand: int = 0  # samples, of which ``held`` may be some
+    encoders: tuple[Upload, ...] = ()  # by which its update leaves, where it uploads
 
 
 @dataclass
@@ -78,6 +80,8 @@ class ClientResult:
     weight: float = 0.0
     at_hand: int = 0  # samples
     drawn: int = 0  # of which it trained on
+    message: Message | None = None  # in place of the trained parameters, where they are encoded
+    sent: int = 0  # its bytes
     sound: bool = True  # all numbers are finite; judged where models are summed as they come
 
 
@@ -148,7 +152,23 @@ def make_result(
             gradient=lambda model: full_gradient(training, pool, client_job.held, model),
         )
         back.uploads[part.name], back.memory[part.name] = part.report(visit)
-    return back
+    return encode_result(training, client_job, back) if client_job.encoders else back
+
+
+def encode_result(training: LocalTraining, client_job: ClientJob, back: ClientResult) -> ClientResult:
+    """The answer as it leaves the client: a message in place of trained parameters; statistics stay as they are."""
+    parts, net = client_job.encoders, training.net
+    change = {k: back.params[k] - client_job.anchor[k] for k in net.trainable}
+    who = training.seed, client_job.t, client_job.client
+    message, remembered = encode_change(parts, change, client_job.mine, *who)
+    return replace(
+        back,
+        params={k: back.params[k] for k in net.buffers},
+        moved={},
+        message=message,
+        sent=message_bytes(parts, message),
+        memory=back.memory | remembered,
+    )
 
 
 def full_gradient(training: LocalTraining, pool: Pool, held: Tensor, model: Tree, block: int = 512) -> Tree:

@@ -19,7 +19,8 @@ from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
-from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, stack
+from unskew.core.types import NONE, Ids, Leg, Memory, Tree, Update, expand, map_tensors, stack
+from unskew.core.upload import upload_bytes
 
 STATISTICS = "batch_norm"
 """Under this name a client keeps its own batch statistics, where the policy is ``local``."""
@@ -105,6 +106,7 @@ def make_client_job(
         work=0.0 if before is None else float(before.work[0]),
         steps=0 if before is None else int(before.steps[0]),
         closing=leg.closing,
+        encoders=job.method.encoders if leg.upload else (),
     )
 
 
@@ -132,6 +134,9 @@ def gather_results(
     """The clients' answers as one update; ``params`` and ``moved`` where they are stacked already."""
     clients = leg.clients[rows]
     template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
+    messages = [r.message for r in returns if r.message is not None]
+    if messages:
+        params, moved = stack([r.params for r in returns]), {}
     if params is None or moved is None:
         params = stack([r.params for r in returns]) or {k: v[None][:0] for k, v in template.items()}
         moved = stack([r.moved for r in returns]) or {k: template[k][None][:0] for k in job.net.trainable}
@@ -140,7 +145,10 @@ def gather_results(
         if leg.stacked
         else expand(leg.start, len(rows))
     )
-    memory = {o.name: stack([r.memory[o.name] for r in returns if r.memory]) for o in job.method.exchange}
+    memory = {
+        part.name: stack([r.memory[part.name] for r in returns if part.name in r.memory])
+        for part in (*job.method.exchange, *job.method.encoders)
+    }
     if job.batch_norm == "local":
         memory[STATISTICS] = job.net.statistics(params)
     if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
@@ -166,6 +174,10 @@ def gather_results(
         memory=memory,
         held=torch.tensor([r.at_hand for r in returns], dtype=torch.int64),
         drawn=torch.tensor([r.drawn for r in returns], dtype=torch.int64),
+        messages=messages,
+        sent=upload_bytes(job, [r.sent for r in returns], template)
+        if leg.upload and job.method.encoders
+        else NONE,
     )
 
 

@@ -142,13 +142,14 @@ class Ledger:
             self.spent[client] += spent
             self.held[client], self.drawn[client] = held, drawn
         if leg.upload:
-            self.up["model"] += len(update) * self.model
+            sizes = update.sent.numpy() if len(update.sent) else np.full(len(update), self.model)
+            self.up["model"] += int(sizes.sum())
             for part, tree in update.uploads.items():
                 if tree:
                     self.up[part] += nbytes(tree)
             if self.air and len(update):
                 reports = sum(map(nbytes, update.uploads.values()))
-                self.air.up(update.clients, self.model + reports / len(update))
+                self.air.up(update.clients, sizes + reports / len(update))
         else:
             self.trained_only.update(update.clients.tolist())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -27,8 +28,9 @@ from unskew.core.slots import (
     Schedule,
     Select,
     Tune,
+    Upload,
 )
-from unskew.core.types import Tree
+from unskew.core.types import Memory, Tree
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, parse, refuse_absurd, render
 from unskew.import_object import import_object
@@ -48,6 +50,7 @@ class Method:
     tune: tuple[Tune, ...] = ()
     schedule: Schedule = field(default_factory=lambda: usual("schedule"))
     objective: tuple[Objective, ...] = ()
+    upload: tuple[Upload, ...] = ()
     aggregate: Aggregate = field(default_factory=lambda: usual("aggregate"))
     advance: Advance = field(default_factory=lambda: usual("advance"))
     calibrate: tuple[Calibrate, ...] = ()
@@ -80,6 +83,13 @@ class Method:
                     f"{part.name} leaves out classes that a client lacks, and {foreign[0]} trains on others' labels; "
                     f"write {part.own_labels_only}"
                 )
+        uploads = [p for p in slots["upload"] if isinstance(p, Upload)]
+        for encoder, after in itertools.pairwise(uploads):
+            if encoder.packs:
+                raise InputError(
+                    f"{encoder.name} packs numbers into bytes, and {after.name} after it has none to encode; "
+                    f"write {after.name} before {encoder.name}"
+                )
         sharing = [p.name for p in slots["prepare"] if p.sends == "samples"]
         if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
             raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")
@@ -107,15 +117,21 @@ class Method:
         """The objectives that remember, tell or are told more than models."""
         return tuple(part for part in self.objective if isinstance(part, Exchange))
 
+    @property
+    def encoders(self) -> tuple[Upload, ...]:
+        """The upload parts that change anything, in order; where there are none, models travel as they are."""
+        return tuple(part for part in self.upload if part.encodes)
+
     def hand_out(self, server: Mapping[str, Tree], t: int) -> dict[str, Tree]:
         """What goes down with the model in a round, by objective: nothing of those that exchange nothing."""
         nothing: dict[str, Tree] = {part.name: {} for part in self.objective}
         return nothing | {part.name: part.hand_out(server[part.name], t) for part in self.exchange}
 
-    def init_client(self, net: Net, size: float) -> dict[str, Tree]:
-        """What a client remembers before its first visit, by objective; ``size`` is relative to the mean client's."""
-        nothing: dict[str, Tree] = {part.name: {} for part in self.objective}
-        return nothing | {part.name: part.init_client(net, size) for part in self.exchange}
+    def init_client(self, net: Net, size: float) -> dict[str, Memory]:
+        """What a client remembers before its first visit, by part; ``size`` is relative to the mean client's."""
+        found: dict[str, Memory] = {part.name: {} for part in self.objective}
+        found |= {part.name: part.init_client(net, size) for part in self.exchange}
+        return found | {part.name: part.init_client(net) for part in self.encoders}
 
     @property
     def discloses(self) -> tuple[str, ...]:
@@ -134,6 +150,7 @@ def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
     alone = next((preset for preset, (written, _) in presets().items() if written == alone), alone)
     for part in others:
         needs = {
+            "upload": "encodes what clients upload",
             "aggregate": "combines models",
             "advance": "steps with the global model",
             "calibrate": "calibrates the global model",

@@ -5,6 +5,7 @@ select    who takes part?
 tune      with which local settings?
 schedule  how does a model travel through clients?      <- asks for training, leg by leg
 objective what does a client minimise?                   (unskew.core.client)
+upload    in which form does an update leave the client? (unskew.core.upload)
 aggregate how do updates become one change?
 advance   how far does the server step along it?
 calibrate what is done to a copy before it is judged?    (unskew.run)
@@ -30,6 +31,7 @@ from unskew.core.slots import After, Play
 from unskew.core.state import NOBODY, State
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
+from unskew.core.upload import decode_update
 from unskew.seeds import generator
 
 
@@ -47,7 +49,7 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     ledger = Ledger(
         job.net.travelling_bytes(state.params, job.batch_norm),
         air_of(roster, seed, t),
-        any(o.needs.global_model for o in method.objective) or bool(probes),
+        any(o.needs.global_model for o in method.objective) or bool(probes or method.encoders),
     )
     if t == 0:
         ledger.prepared(method.prepare, roster)
@@ -84,7 +86,7 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         if run.faults.single:
             leg = replace(leg, summable=False)
         inputs = run.inputs(roster, shared, store, moment(leg.clients))
-        update = run.engine.visit(job, leg, np.flatnonzero(~lost), inputs)
+        update = decode_update(job, leg, run.engine.visit(job, leg, np.flatnonzero(~lost), inputs))
         update = run.faults.spoil(update, seed, t, legs)
         legs += 1
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained

@@ -8,6 +8,7 @@ SLOTS = {
     "tune": "with which local settings?",
     "schedule": "how does a model travel through clients in a round?",
     "objective": "what does a client minimise?",
+    "upload": "in which form does an update leave the client?",
     "aggregate": "how do updates become one change?",
     "advance": "how far does the server step along it?",
     "calibrate": "what is done to a copy of the model before it is judged?",

@@ -20,6 +20,8 @@ Memory = dict[str, Any]
 """What a part remembers: tensors and trees, each under a name, ``{"count": n, "momentum": {"w": ...}}``. A tree may be
 one itself."""
 
+Shape = tuple[int, ...]
+
 NONE = torch.zeros(0, dtype=torch.int64)
 
 BLOCK = 8
@@ -148,6 +150,17 @@ class Leg:
 
 
 @dataclass
+class Message:
+    """An encoded change on its way up: what each ``upload`` part sends, the last one's message whole.
+
+    ``shapes`` are those of what each part encoded. Both sides know the model, so they cost nothing.
+    """
+
+    sent: list[Tree] = field(default_factory=list)
+    shapes: list[dict[str, Shape]] = field(default_factory=list)
+
+
+@dataclass
 class Update:
     """The answer to a Leg; it may hold fewer rows than were asked for.
 
@@ -177,6 +190,8 @@ class Update:
     )  # what parts asked to have measured, one value a row
     held: Tensor = field(default_factory=lambda: NONE)  # [k] int64: how many samples each client has at hand
     drawn: Tensor = field(default_factory=lambda: NONE)  # [k] int64: of how many of them it trained
+    messages: list[Message] = field(default_factory=list)  # in place of the trained parameters, until decoded
+    sent: Tensor = field(default_factory=lambda: NONE)  # [k] int64: bytes of each upload, where it is encoded
 
     def __len__(self) -> int:
         return len(self.rows)

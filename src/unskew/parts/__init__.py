@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from unskew.core.slots import Select as Select
     from unskew.core.slots import Step as Step
     from unskew.core.slots import Tune as Tune
+    from unskew.core.slots import Upload as Upload
     from unskew.core.slots import Visit as Visit
     from unskew.core.task import Task as Task
     from unskew.core.task import soft_labels as soft_labels
@@ -84,6 +85,7 @@ _AUTHORS = {
     "Select": "core.slots",
     "Step": "core.slots",
     "Tune": "core.slots",
+    "Upload": "core.slots",
     "Visit": "core.slots",
     "Task": "core.task",
     "soft_labels": "core.task",

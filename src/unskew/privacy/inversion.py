@@ -24,6 +24,7 @@ from unskew.core.questions import MEASUREMENTS, Query
 from unskew.core.roster import Roster
 from unskew.core.slots import Prepare
 from unskew.core.types import Leg, Tree
+from unskew.core.upload import decode_update
 from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.privacy.quality import judge_likeness, match_samples
@@ -196,7 +197,9 @@ def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tr
         job = replace(job, roster=Roster(job.roster.dataset, sizes, counts=counts), local=local)
     shared = job.method.hand_out(state.server, state.round)
     round_inputs = run.inputs(job.roster, shared, state.clients, moment)
-    update = run.engine.visit(job, Leg(who, state.params), np.zeros(1, np.int64), round_inputs)
+    leg = Leg(who, state.params)
+    # what the server sees of it, where it is encoded
+    update = decode_update(job, leg, run.engine.visit(job, leg, np.zeros(1, np.int64), round_inputs))
     work = float(update.work[0])
     moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
     if work <= 0 or not all(bool(torch.isfinite(v).all()) for v in moved.values()):

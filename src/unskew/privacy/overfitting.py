@@ -26,6 +26,7 @@ from unskew.core.ledger import Ledger
 from unskew.core.roster import Roster
 from unskew.core.round import begin_parts
 from unskew.core.types import Ids, Leg, Tree, Update, moved_by
+from unskew.core.upload import decode_update
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -256,6 +257,6 @@ def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -
     try:
         leg = Leg(clients, start)
         round_inputs = found.setup.run.inputs(job.roster, shared, found.setup.state.clients, Moment(round_))
-        return engine.visit(job, leg, clients, round_inputs)
+        return decode_update(job, leg, engine.visit(job, leg, clients, round_inputs))
     finally:
         engine.close()

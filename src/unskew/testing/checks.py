@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
@@ -29,7 +29,7 @@ from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.core.round import play_round
 from unskew.core.slot_names import LABEL_COUNTS, SLOTS
-from unskew.core.slots import RESERVED, Advance, Part, Schedule, Select
+from unskew.core.slots import RESERVED, Advance, Part, Schedule, Select, Upload
 from unskew.core.types import clone, leaves
 from unskew.data.federation import Federation
 from unskew.errors import InputError, unknown
@@ -179,6 +179,33 @@ def check_select(part: Subject) -> None:
         _must(known, f"{part.name} foresees clients that there are not")
 
 
+def check_upload(part: Subject) -> None:
+    """An upload: a change is decoded in its types and shapes, its bytes are counted, and a memory keeps its form."""
+    if not isinstance(part, Upload) or not part.encodes:
+        return
+    for precision in ("fp32", "float64"):
+        job = ready(Method.of(part), precision=precision).job
+        memory = part.init_client(job.net)
+        change = {k: 0.1 * job.net.initial[k] for k in job.net.trainable}
+        handed = [clone(tree) for tree in (change, memory)]
+        message, kept = part.encode(change, memory, generator(0, "check"))
+        missing = [k for k in change if k not in message and not part.packs]
+        _must(not missing, f"{part.name} leaves {', '.join(missing)} out of its message")
+        _untouched(part, handed, (change, memory))
+        decoded = part.decode(message, {k: tuple(v.shape) for k, v in change.items()})
+        _must(_alike(decoded, change), f"{part.name} must decode every weight, in its type and shape")
+        _must(_alike(kept, memory), f"{part.name} must remember what it began with, in its types and shapes")
+        again, _ = part.encode(change, memory, generator(0, "check"))
+        same = all(torch.equal(a, b) for a, b in zip(leaves(message), leaves(again), strict=True))
+        _must(same, f"{part.name} encodes the same change to another message")
+    engine = CountingLoop()
+    played = play(part, engine=engine)
+    counted = _bytes(played, "up", "model")
+    _must(
+        counted == engine.messages, f"{part.name} uploads {engine.messages} bytes, and {counted} are counted"
+    )
+
+
 def check_advance(part: Subject) -> None:
     """A server's step: every weight in its own type, and nothing that it was handed written to."""
     if not isinstance(part, Advance):
@@ -189,21 +216,12 @@ def check_advance(part: Subject) -> None:
         change = {k: 0.1 * v.double() for k, v in params.items()}
         handed = [clone(tree) for tree in (params, change, memory)]
         stepped, kept = part.step(params, change, memory)
-        same = {k: (v.dtype, v.shape) for k, v in stepped.items()}
         _must(
-            same == {k: (v.dtype, v.shape) for k, v in params.items()},
+            _alike(stepped, params),
             f"{part.name} must give every weight it was handed, in its type and shape",
         )
-        pairs = zip(handed, (params, change, memory), strict=True)
-        untouched = all(
-            torch.equal(a, b) for old, new in pairs for a, b in zip(leaves(old), leaves(new), strict=True)
-        )
-        _must(untouched, f"{part.name} writes into the model, the change or the memory it was handed")
-        again = sorted(str((v.dtype, v.shape)) for v in leaves(kept))
-        _must(
-            again == sorted(str((v.dtype, v.shape)) for v in leaves(memory)),
-            f"{part.name} must remember what it began with, in its types and shapes",
-        )
+        _untouched(part, handed, (params, change, memory))
+        _must(_alike(kept, memory), f"{part.name} must remember what it began with, in its types and shapes")
 
 
 # --- how a method behaves
@@ -438,7 +456,7 @@ def _table(*checks: Check) -> dict[str, Check]:
     return {check.__name__.removeprefix("check_"): check for check in checks}
 
 
-FORM = _table(check_stores, check_described, check_neutral, check_select, check_advance)
+FORM = _table(check_stores, check_described, check_neutral, check_select, check_upload, check_advance)
 BEHAVIOUR = _table(
     check_expression,
     check_finite,
@@ -503,6 +521,22 @@ def play_unless_refused(
         return play(subject, federation, **settings)
     except RefusedSetup:
         return None
+
+
+def _alike(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether two trees have the same names, and tensors of the same types and shapes."""
+
+    def form(tree: Mapping[str, Any]) -> Any:
+        return {k: form(v) if isinstance(v, dict) else (v.dtype, v.shape) for k, v in tree.items()}
+
+    return bool(form(found) == form(wanted))
+
+
+def _untouched(part: Part, before: Iterable[Any], after: Iterable[Any]) -> None:
+    """What a part was handed is as it was."""
+    old, new = ([v for tree in trees for v in leaves(tree)] for trees in (before, after))
+    same = all(torch.equal(a, b) for a, b in zip(old, new, strict=True))
+    _must(same, f"{part.name} writes into what it was handed")
 
 
 def _must(holds: bool, sentence: str) -> None:

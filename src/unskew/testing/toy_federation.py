@@ -26,6 +26,7 @@ from unskew.core.slots import Part, Select
 from unskew.core.state import State, load_state, save_state
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
+from unskew.core.upload import message_bytes
 from unskew.data.dataset import Dataset, channel_moments
 from unskew.data.federation import Federation
 from unskew.engines import Engine, Job, Loop, RoundInputs
@@ -170,9 +171,12 @@ class CountingLoop(Loop):
         super().__init__()
         self.up: Counter[str] = Counter()
         self.down: Counter[str] = Counter()
+        self.messages = 0  # bytes of encoded updates
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
         update = super().visit(job, leg, rows, round_inputs)
+        for message in update.messages:
+            self.messages += message_bytes(job.method.encoders, message)
         if leg.upload:
             self.up.update({part: nbytes(tree) for part, tree in update.uploads.items()})
         if leg.source == "server":

@@ -107,8 +107,11 @@ class Walled:
         sent = [(int(leg.clients[row]), "visit", *_one(leg, int(row), round_inputs)) for row in rows]
         updates = [replace(u, rows=rows[i : i + 1]) for i, u in enumerate(self._all(sent))]
         found = Update.joined(updates)
-        held, drawn = (torch.cat([getattr(u, name) for u in updates]) for name in ("held", "drawn"))
-        return replace(found, held=held, drawn=drawn)
+        held, drawn, sizes = (
+            torch.cat([getattr(u, name) for u in updates]) for name in ("held", "drawn", "sent")
+        )
+        messages = [message for u in updates for message in u.messages]
+        return replace(found, held=held, drawn=drawn, sent=sizes, messages=messages)
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
         """A question goes to each wall, and an answer comes back."""

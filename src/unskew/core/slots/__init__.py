@@ -20,7 +20,7 @@ whole of FedProx, for example:
 
 Its name on the command line, its listing, its docs and its checks (``unskew.testing.checks.check_part``) follow.
 Slots that *decide* hold exactly one part (select, schedule, aggregate, advance); slots that *add* hold any number, in
-the order written (prepare, tune, objective, calibrate).
+the order written (prepare, tune, objective, upload, calibrate).
 
 Read the page of your slot. For a loss that is ``objective.py``; only where clients also remember something, or tell
 the server and are told, it goes on in ``exchange.py``. What a part needs of the engine that runs it is one record,
@@ -47,3 +47,4 @@ from unskew.core.slots.step import Out as Out
 from unskew.core.slots.step import Step as Step
 from unskew.core.slots.tune import Local as Local
 from unskew.core.slots.tune import Tune as Tune
+from unskew.core.slots.upload import Upload as Upload

@@ -27,6 +27,7 @@ from unskew.core.step import LocalTraining
 from unskew.core.store import OWN_MODEL, ClientStore
 from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.core.upload import decode_model
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.data.mapped import Mapped, is_mapped
@@ -94,15 +95,15 @@ class FastCPU(Here):
         back: dict[int, ClientResult] = {
             row: done for found in self._map(work) for row, done in found.items()
         }
+        returns = [_as_sent(back[int(row)]) for row in rows]
+        if returns[0].message is not None:
+            return gather_results(job, leg, rows, returns)
         at = torch.from_numpy(rows)
         params = {k: v[at] for k, v in answers.tree().items()}
         base = {k: v[at] for k, v in leg.start.items()} if leg.stacked else leg.start
         moved = {k: params[k] - base[k] for k in job.net.trainable}
         if leg.carry is not None:
             moved = {k: v + leg.carry.moved[k][at] for k, v in moved.items()}
-        returns = [back[int(row)] for row in rows]
-        for done in returns:
-            done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
         return gather_results(job, leg, rows, returns, params, moved)
 
     def _summed(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs, models: Board) -> Update:
@@ -127,9 +128,7 @@ class FastCPU(Here):
         back: dict[int, ClientResult] = {
             row: done for found in self._map(work) for row, done in found.items()
         }
-        returns = [back[int(row)] for row in rows]
-        for done in returns:
-            done.uploads, done.memory = as_tensors(done.uploads), as_tensors(done.memory)
+        returns = [_as_sent(back[int(row)]) for row in rows]
         held = gather_results(job, leg, rows, returns, {}, {})
         total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
         return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
@@ -325,11 +324,35 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     )
     back: dict[int, ClientResult] = {}
     for row, done in zip(work.rows, returns, strict=True):
-        if work.adds is None:
+        if work.adds is None and done.message is None:
             setup["answers"].write(int(row), done.params, False)
-        reports = as_arrays(done.uploads), as_arrays(done.memory)
-        back[int(row)] = replace(done, params={}, moved={}, uploads=reports[0], memory=reports[1])
+            done = replace(done, params={})
+        back[int(row)] = _to_send(replace(done, moved={}))
     return back
+
+
+def _to_send(done: ClientResult) -> ClientResult:
+    """A client's answer for the pipe: arrays, since tensors would take a file handle each."""
+    message = done.message
+    return replace(
+        done,
+        params=as_arrays(done.params),
+        uploads=as_arrays(done.uploads),
+        memory=as_arrays(done.memory),
+        message=None if message is None else replace(message, sent=[as_arrays(s) for s in message.sent]),
+    )
+
+
+def _as_sent(done: ClientResult) -> ClientResult:
+    """The inverse of ``_to_send``."""
+    message = done.message
+    return replace(
+        done,
+        params=as_tensors(done.params),
+        uploads=as_tensors(done.uploads),
+        memory=as_tensors(done.memory),
+        message=None if message is None else replace(message, sent=[as_tensors(s) for s in message.sent]),
+    )
 
 
 def _clients(dataset: Dataset, lists: dict[str, Tensor]) -> Holdings:
@@ -351,9 +374,13 @@ def _added(
     returns: list[ClientResult] = []
     for first in range(0, len(client_jobs), size):
         some = client_jobs[first : first + size]
-        for e, done, weight in zip(
+        for e, trained, weight in zip(
             some, device_data.train(training, some), weights[first : first + size], strict=True
         ):
+            done = trained
+            if done.message is not None:  # a message is decoded by itself, so it may be here as at the server
+                model = decode_model(e.encoders, done.message, e.anchor, done.params)
+                done = replace(done, params=model, message=None)
             trees = [done.params, *done.uploads.values()]
             done.sound = all(
                 bool(torch.isfinite(v).all()) for t in trees for v in t.values() if v.is_floating_point()
