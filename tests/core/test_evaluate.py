@@ -132,12 +132,12 @@ def test_client_accuracies_are_on_clients_own_data():
     """What others sent is not a client's own, nor is what was pooled: the same numbers as without sharing."""
     plain, shared = (ready(Method.parse(m)).run for m in ("fedavg", "fed_data(0.5)"))
     assert shared.job.roster.sizes.sum() > plain.job.roster.sizes.sum()
-    names = ("mean_client_accuracy", "worst_client_accuracy")
+    names = ("mean_client_train_accuracy", "worst_client_train_accuracy")
     found = [evaluate_model(run, dict(plain.job.net.initial), clients=True) for run in (plain, shared)]
     assert [found[0][n] for n in names] == [found[1][n] for n in names]
     model, everyone = dict(plain.job.net.initial), shared.job.roster.ids
     with_gifts = shared.engine.evaluate(shared.job, model, everyone, BEFORE).means()
-    assert with_gifts["accuracy"].mean() != found[0]["mean_client_accuracy"]
+    assert with_gifts["accuracy"].mean() != found[0]["mean_client_train_accuracy"]
 
 
 @pytest.mark.parametrize("method", ["fedntd", "moon"])

@@ -314,7 +314,7 @@ def test_evaluation_says_what_each_number_is() -> None:
     line = ended.folder.lines[-1]
     # ten test samples a class
     assert line["global_test_accuracy"] == pytest.approx(np.mean(line["per_class_accuracy"]))
-    assert 0 <= line["worst_client_accuracy"] <= line["mean_client_accuracy"] <= 1
+    assert 0 <= line["worst_client_train_accuracy"] <= line["mean_client_train_accuracy"] <= 1
 
 
 def test_a_class_without_test_samples_has_no_accuracy() -> None:

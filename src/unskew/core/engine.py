@@ -120,7 +120,9 @@ class Engine(Protocol):
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
         """How the model does on the server's test set, or on the data of each of these clients.
 
-        Of clients' samples only what ``net.task.sums`` makes of them comes back; of the test set every answer.
+        The ``moment`` says on which of their data; without clients, but with ``moment.aside``, it is the server's
+        validation set. Of clients' samples only what ``net.task.sums`` makes of them comes back; of the server's
+        own every answer.
         """
         ...
 

@@ -14,8 +14,18 @@ import torch
 
 from unskew.arrays import Array
 from unskew.core.engine import RunPlan
-from unskew.core.held import OWN
-from unskew.core.score import evaluate_model, metric_names, name_scores, score_test
+from unskew.core.score import (
+    evaluate_model,
+    metric_names,
+    name_scores,
+    name_validation,
+    own_data,
+    score_test,
+    score_validation,
+    spread,
+    told_of_clients,
+    validation_names,
+)
 from unskew.core.state import State
 from unskew.core.store import OWN_MODEL
 from unskew.core.types import Ids, Tree
@@ -26,6 +36,9 @@ LISTED = 10_000
 
 SCORE = "score_"
 """What the table of each metric begins with, in what the state remembers of clients' models."""
+
+VALIDATED = "validation_"
+"""The same, on the samples that were set aside to choose by."""
 
 
 def mark_stale(found: Tree, clients: Ids, everyone: int) -> Tree:
@@ -42,6 +55,7 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
     a large one. With ``clients`` also that of each model on its owner's own data.
     """
     known = state.server.get(OWN_MODEL, {})
+    validated = validation_names(run)
     dataset, everyone = run.job.roster.dataset, run.job.roster.clients
     table = {
         "right": torch.zeros(everyone, dataset.classes, dtype=torch.int32),
@@ -49,9 +63,10 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
         "own": torch.zeros(everyone, dtype=torch.float64),
         "stale": torch.zeros(everyone, dtype=torch.bool),
         **{SCORE + name: torch.zeros(everyone, dtype=torch.float64) for name in metric_names(run)},
+        **{VALIDATED + name: torch.full((everyone,), torch.nan, dtype=torch.float64) for name in validated},
     } | known
     table = {name: value.cpu().clone() for name, value in table.items()}
-    who = _trained(run, state)
+    who = trained_clients(run, state)
     if not all(
         SCORE + name in known for name in metric_names(run)
     ):  # a checkpoint of before these were taken
@@ -73,13 +88,18 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
     found: dict[str, Any] = name_scores(means, {"per_class_accuracy": by_class}) | {
         "own_models": spread(hits.sum(1) / count.sum()) | {"of": everyone}
     }
+    if "validation" in run.as_dealt.aside:
+        judged = {name: _mean_known(table[VALIDATED + name].numpy()[who]) for name in validated}
+        found |= name_validation(judged)
     at_home = table["own"].numpy()[who]
-    if clients and not np.isnan(at_home).all():
-        found["mean_client_accuracy"] = float(np.nanmean(at_home))
-        found["worst_client_accuracy"] = float(np.nanmin(at_home))
-        if run.job.roster.names is not None:
-            found["worst_client"] = run.job.roster.name_of(int(who[np.nanargmin(at_home)]))
+    if clients:  # not everybody may have data to be judged on
+        found |= told_of_clients(run, who[~np.isnan(at_home)], at_home[~np.isnan(at_home)])
     return found
+
+
+def _mean_known(values: Array) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def _one(run: RunPlan, state: State, client: int, own: bool) -> dict[str, Any]:
@@ -89,40 +109,27 @@ def _one(run: RunPlan, state: State, client: int, own: bool) -> dict[str, Any]:
     sums = run.engine.evaluate(run.job, model)
     at_home = 0.0
     if own:
-        found = run.engine.evaluate(run.job, model, np.array([client]), OWN)
+        found = run.engine.evaluate(run.job, model, np.array([client]), own_data(run.as_dealt)[1])
         at_home = (
             float(found.means()["accuracy"][0]) if found.count[0] else np.nan
         )  # it brought no data to be judged on
     (right,) = sums.right_by_class()
     scores = {SCORE + name: value for name, value in score_test(run, sums).items()}
+    if "validation" in run.as_dealt.aside:
+        scores |= {VALIDATED + name: v for name, v in score_validation(run, model, client).items()}
     loss = float(sums.means()["loss"][0])
     return {"right": torch.from_numpy(right.astype(np.int32)), "loss": loss, "own": at_home, **scores}
 
 
-def _trained(run: RunPlan, state: State) -> Ids:
+def trained_clients(run: RunPlan, state: State) -> Ids:
     """Who has a model of its own, trained on some sample."""
     kept = np.array(sorted(state.clients.rows.get(OWN_MODEL, {})), np.int64)
     return kept[run.job.roster.sizes[kept] > 0]
 
 
-def spread(accuracies: Array) -> dict[str, Any]:
-    """How accuracies are spread over clients."""
-    low, quarter, median, three_quarters, high = np.percentile(accuracies, [0, 25, 50, 75, 100]).tolist()
-    return {
-        "clients": len(accuracies),
-        "mean": float(accuracies.mean()),
-        "sd": float(accuracies.std(ddof=1)) if len(accuracies) > 1 else 0.0,
-        "min": low,
-        "p25": quarter,
-        "median": median,
-        "p75": three_quarters,
-        "max": high,
-    }
-
-
 def list_by_client(run: RunPlan, state: State) -> dict[str, Any]:
     """For the result: the spread, and the accuracy of every client's model by its name where they can be listed."""
-    who = _trained(run, state)
+    who = trained_clients(run, state)
     if not len(who):
         return {"clients": 0, "of": run.job.roster.clients}
     right = state.server[OWN_MODEL]["right"].numpy()[who].sum(1)

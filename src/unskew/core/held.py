@@ -10,6 +10,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.core.types import Ids
+from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
 
 Made = tuple[Array, Array]
@@ -23,11 +24,13 @@ Numbers = Mapping[str, Array]
 class Moment:
     """Which of a client's data is meant: with the views of round ``t``, before the first round, or its own alone.
 
-    ``own`` leaves out what it was sent. ``told`` is what parts handed out to ``clients`` for their views, by part.
+    ``own`` leaves out what it was sent; ``aside`` means none of these, but what was set aside and is never trained on,
+    for a "test" or for "validation". ``told`` is what parts handed out to ``clients`` for their views, by part.
     """
 
     t: int | None = None
     own: bool = False
+    aside: Purpose | None = None
     clients: Ids = field(default_factory=lambda: np.zeros(0, np.int64))
     told: Mapping[str, Numbers] = field(default_factory=dict)
 
@@ -41,6 +44,8 @@ class Moment:
 
 
 OWN = Moment(own=True)
+OWN_TEST = Moment(own=True, aside="test")
+VALIDATION = Moment(own=True, aside="validation")
 BEFORE = Moment()
 
 

@@ -34,7 +34,8 @@ class Holdings:
     ) -> Held:
         """What a client has at hand at a moment."""
         if moment.own:
-            places = self.dealt.samples(client)
+            lists = self.dealt if moment.aside is None else self.dealt.aside[moment.aside]
+            places = lists.samples(client)
             return Held(client, len(places), len(places), self.dataset, places)
         counted = int(roster.budget[client]), int(roster.weigh[client])
         held = Held(client, *counted, self.dataset, self.federation.samples(client))

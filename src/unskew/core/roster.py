@@ -15,6 +15,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.core.sharing import Sharing
+from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation, shown_name
 from unskew.errors import InputError
@@ -32,7 +33,8 @@ class Roster:
     ``sizes`` is how many samples each holds, ``budget`` the size whose epochs it spends, ``weigh`` the size its update
     weighs, ``pooled`` how many clients' budgets it spends where clients were pooled into it (else 0). ``dataset`` says
     what samples look like (shape, classes, kind) and holds the server's own test set; its pool is empty. ``sharing`` is
-    what raw samples were moved before round 0, ``network`` how clients are linked.
+    what raw samples were moved before round 0, ``network`` how clients are linked. ``aside`` says, by what for, how
+    many samples each client has set aside that it never trains on; None where they are the server's own.
     """
 
     def __init__(
@@ -48,12 +50,14 @@ class Roster:
         network: Wireless | None = None,
         sharing: tuple[Sharing, ...] = (),
         mean_weight: float | None = None,
+        aside: Mapping[Purpose, Array | None] | None = None,
     ):
         self.dataset, self.sizes = dataset, np.asarray(sizes, np.int64)
         self.budget = self.sizes if budget is None else budget
         self.weigh = self.sizes if weigh is None else weigh
         self.pooled = np.zeros_like(self.sizes) if pooled is None else pooled
         self.names, self.network, self.sharing = names, network, sharing
+        self.aside = aside or {}
         self.mean_weight = float(self.weigh.mean()) if mean_weight is None else mean_weight
         self._counts = counts
         self._lifted: tuple[Hashable, Roster] | None = None
@@ -70,6 +74,7 @@ class Roster:
             counts=(lambda: federation.counts) if counts else None,
             names=federation.names,
             network=federation.network,
+            aside={purpose: found.sizes for purpose, found in federation.aside.items()},
         )
 
     @property
@@ -174,7 +179,10 @@ class Roster:
         return self._with(counts=None)
 
     def _with(self, **changes: Any) -> Roster:
-        kept = ("dataset", "sizes", "budget", "weigh", "pooled", "names", "network", "sharing", "mean_weight")
+        kept = (
+            *("dataset", "sizes", "budget", "weigh", "pooled"),
+            *("names", "network", "sharing", "mean_weight", "aside"),
+        )
         return Roster(**({name: getattr(self, name) for name in kept} | {"counts": self._counts} | changes))
 
     def __repr__(self) -> str:
@@ -187,7 +195,7 @@ class Lifted(Roster):
     def __init__(self, before: Roster, more: Callable[[], Array], counted: bool):
         self._before, self._more, self._adds = before, more, counted
         self.dataset, self.pooled, self.names = before.dataset, before.pooled, before.names
-        self.network, self.sharing = before.network, before.sharing
+        self.network, self.sharing, self.aside = before.network, before.sharing, before.aside
         self._counts = self._lifted_counts if before.counted else None
         self._lifted = None
 

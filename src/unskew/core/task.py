@@ -55,6 +55,11 @@ class Sums:
         tables = {name: np.concatenate([getattr(one, name) for one in every]) for name in self._tables()}
         return replace(self, answers=None, **tables)
 
+    def together(self) -> Self:
+        """All groups as one."""
+        tables = {name: getattr(self, name).sum(0, keepdims=True) for name in self._tables()}
+        return replace(self, answers=None, **tables)
+
     def _tables(self) -> list[str]:
         return [f.name for f in fields(self) if f.name != "answers"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from unskew.arrays import Array
+from unskew.data.aside import Aside, Purpose, Split, refuse_nothing, split_clients, split_pool
 from unskew.data.dataset import Dataset, Kind
 from unskew.errors import InputError
 
@@ -44,8 +45,10 @@ class Federation:
     how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere. ``network``
     links the clients (``unskew.network``), where the run has one.
     ``names`` are the clients' own, such as the sites of a table, where they have any; ``name_of(k)`` is what to
-    show for a client in either case. ``tests``, where clients brought test data of their own, are offsets into the test
-    set: client k's are ``x_test[tests[k]:tests[k + 1]]``.
+    show for a client in either case. ``tests`` and ``validation`` are samples that nobody trains on and that no list
+    of a client has: those that each client is tested by on its own, where it has any, and those that rounds and
+    settings are chosen by (``set_aside``). ``tests`` may be given as offsets into the test set: client k's are
+    ``x_test[tests[k]:tests[k + 1]]``.
     """
 
     dataset: Dataset
@@ -56,7 +59,8 @@ class Federation:
     pooled: Array = None  # type: ignore[assignment]
     network: Wireless | None = None
     names: tuple[str, ...] | None = None
-    tests: Array | None = None
+    tests: Aside | Array | None = None
+    validation: Aside | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
@@ -78,12 +82,13 @@ class Federation:
             raise InputError(
                 f"a federation of {self.clients} clients needs as many names, not {len(self.names)}"
             )
-        if self.tests is not None and (
-            len(self.tests) != self.clients + 1 or self.tests[-1] != len(self.dataset.y_test)
-        ):
-            raise InputError(
-                "a federation's test offsets must be one a client and end at the number of test samples"
-            )
+        if self.tests is not None and not isinstance(self.tests, Aside):
+            offsets = np.asarray(self.tests, np.int64)
+            if len(offsets) != self.clients + 1 or offsets[-1] != len(self.dataset.y_test):
+                raise InputError(
+                    "a federation's test offsets must be one a client and end at the number of test samples"
+                )
+            object.__setattr__(self, "tests", Aside(np.arange(offsets[-1]), offsets, in_test=True))
 
     @classmethod
     def from_clients(
@@ -155,6 +160,49 @@ class Federation:
     def samples(self, client: int) -> Array:
         """The places in the pool that a client holds."""
         return self.indices[self.offsets[client] : self.offsets[client + 1]]
+
+    @property
+    def aside(self) -> dict[Purpose, Aside]:
+        """What was set aside, by what for."""
+        given: dict[Purpose, Any] = {"test": self.tests, "validation": self.validation}
+        return {purpose: found for purpose, found in given.items() if found is not None}
+
+    def set_aside(
+        self,
+        client_test: float | None = None,
+        validation: float | None = None,
+        validation_of: Literal["all", "client"] = "all",
+        seed: int = 0,
+    ) -> Federation:
+        """The same clients with some of their samples set aside, never to be trained on; drawn by ``seed``.
+
+        ``client_test`` is the share of every client's samples that it is tested by, alike in all its classes, never
+        fewer than one where it has two. ``validation`` is the share of what is left to choose rounds and settings by:
+        of each class of all samples, for the server, or with ``validation_of="client"`` of every client's own, where it
+        stays.
+        """
+        found, y = self, self.dataset.y
+        if client_test is not None:
+            if isinstance(self.tests, Aside):
+                raise InputError(
+                    "these clients have test data of their own already; leave client_test out, or give the share to "
+                    "from_clients: test=0.2"
+                )
+            split = split_clients(y, found.indices, found.offsets, client_test, seed, "test")
+            found = found._parted(refuse_nothing(split, "client_test", client_test), "tests")
+        if validation is not None:
+            lists = y, found.indices, found.offsets
+            if validation_of == "client":
+                split = split_clients(*lists, validation, seed, "validation")
+            else:
+                split = split_pool(*lists, validation, seed)
+            found = found._parted(refuse_nothing(split, "validation", validation), "validation")
+        return found
+
+    def _parted(self, split: Split, name: str) -> Federation:
+        changes: dict[str, Any] = {name: split.aside}
+        changes |= {size: np.maximum(0, getattr(self, size) - split.taken) for size in ("budget", "weigh")}
+        return replace(self, indices=split.indices, offsets=split.offsets, **changes)
 
     def drawn(self, clients: Array, per_class: Array | None = None) -> Array:
         """How many samples these clients train from, each told how many of each class (or all) to take."""

@@ -132,8 +132,11 @@ class DeviceData:
         places: Array | None,
         test: bool = False,
         made: Made | None = None,
+        details: bool = False,
     ) -> Answers:
-        """What a model says of samples of the pool or the test set (with details); None is all the latter.
+        """What a model says of samples of the pool or the test set; None is all the latter.
+
+        The server's own samples, the test set among them, are told with ``details``.
 
         Places from the pool's length on are of samples that clients ``made``.
         """
@@ -142,7 +145,7 @@ class DeviceData:
         if made is not None:
             pool, (at,) = self._beside([(at, made)])
         at = at.to(self.device)
-        task, test = net.task, pool is self.test
+        task, details = net.task, details or pool is self.test
         found: list[dict[str, Tensor]] = []
         blocks = net.blocks(len(at))
         with torch.inference_mode():
@@ -150,7 +153,7 @@ class DeviceData:
                 x, y = pool.take(at[torch.from_numpy(block).to(self.device)])
                 # a client may hold nothing, and not every model takes a batch of nothing
                 outputs = net.judge(model, x) if len(block) else x.new_zeros(0, self.dataset.classes)
-                kept = task.answers(outputs, y) | (task.details(outputs) if test else {})
+                kept = task.answers(outputs, y) | (task.details(outputs) if details else {})
                 found.append({name: self._plain(values) for name, values in kept.items()})
         order = np.argsort(np.concatenate(blocks))
         return {name: torch.cat([f[name] for f in found]).numpy()[order] for name in found[0]}

@@ -37,8 +37,18 @@ class Here:
         """Where the clients' samples, and the test set, lie."""
         return self.holdings.dataset
 
-    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
-        """What the model says of the test set, or of these samples; ``made`` ones come after the pool's."""
+    def judged(
+        self,
+        job: Job,
+        model: Tree,
+        places: Array | None,
+        made: Made | None = None,
+        details: bool = False,
+    ) -> Answers:
+        """What the model says of the test set, or of these samples; ``made`` ones come after the pool's.
+
+        ``details``: these samples are the server's own, and told as the test set is.
+        """
         raise TypeError(f"{type(self).__name__} does not say how samples are judged: define judged()")
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
@@ -46,13 +56,18 @@ class Here:
 
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
         data, task = self.dataset, job.net.task
+        aside = None if moment.aside is None else self.holdings.dealt.aside[moment.aside]
+        if aside is not None and clients is None:  # the server's own
+            found = self.judged(job, model, aside.indices, details=True)
+            return task.sums(data.y[aside.indices], found, data.classes)
+        if aside is not None and clients is not None and aside.in_test:  # the test set has them too
+            every = self.judged(job, model, None)
+            found = {name: values[aside.indices] for name, values in every.items()}
+            everyone = self.holdings.dealt.clients
+            truth = data.y_test[aside.indices]
+            return task.sums(truth, found, data.classes, aside.owners, everyone).take(clients)
         if clients is None:
             return task.sums(data.y_test, self.judged(job, model, None), data.classes)
-        tests = self.holdings.dealt.tests
-        if moment.own and tests is not None:  # brought to be judged by
-            owner = np.repeat(np.arange(len(tests) - 1), np.diff(tests))
-            found = self.judged(job, model, None)
-            return task.sums(data.y_test, found, data.classes, owner, len(tests) - 1).take(clients)
         held = [self.holdings.held(int(c), moment, job.roster, job.method.prepare, job.seed) for c in clients]
         # all are judged at once, unless a client's samples are judged by their own statistics
         apart = job.batch_norm != "average" and job.net.buffers

@@ -41,8 +41,15 @@ class Loop(Here):
                 advance(1)
         return gather_results(job, leg, rows, returns)
 
-    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
-        return self.device_data(job).judge(job.judging_net, model, places, made=made)
+    def judged(
+        self,
+        job: Job,
+        model: Tree,
+        places: Array | None,
+        made: Made | None = None,
+        details: bool = False,
+    ) -> Answers:
+        return self.device_data(job).judge(job.judging_net, model, places, made=made, details=details)
 
     def device_data(self, job: Job) -> DeviceData:
         if self._data is None or self._data.dataset is not self.dataset:

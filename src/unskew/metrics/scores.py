@@ -164,3 +164,8 @@ METRICS: Mapping[str, Reading] = {
     )
 }
 """Every metric there is, in the order in which they are told."""
+
+
+def validation_key(key: str) -> str:
+    """What a metric of the test set is called on the samples set aside for validation."""
+    return key.replace("global_test_", "validation_", 1)

@@ -8,17 +8,17 @@ from typing import Any, Literal
 
 from unskew.errors import InputError
 
-About = Literal["reading", "dealing", "training", "watching"]
+About = Literal["reading", "dealing", "holding", "training", "watching"]
 
 
 @dataclass(frozen=True)
 class Setting:
     """What there is to know of a setting beside its name, type and default.
 
-    ``about`` is which data is read, how it is dealt to clients, training, or watching it: what looks on, saves or
-    hurries. ``changes_numbers``: whether a run with another value is another run. ``own_problem``: whether it is on
-    other data, so that the two are never ranked together. ``renewable``: whether a resume may be given it anew;
-    ``is_file``: whether it may name a file, which may lie elsewhere then.
+    ``about`` is which data is read, how it is dealt to clients, which of it is held out, training, or watching it:
+    what looks on, saves or hurries. ``changes_numbers``: whether a run with another value is another run.
+    ``own_problem``: whether it is on other data, so that the two are never ranked together. ``renewable``: whether a
+    resume may be given it anew; ``is_file``: whether it may name a file, which may lie elsewhere then.
     """
 
     help: str
@@ -55,7 +55,7 @@ class Setting:
 def setting(default: Any, about: About, help: str, **more: Any) -> Any:
     """A field of a record of settings. Watching changes no number, and other data is another problem, unless said."""
     more = {"changes_numbers": about != "watching"} | more
-    more = {"own_problem": about in ("reading", "dealing") and more["changes_numbers"]} | more
+    more = {"own_problem": about in ("reading", "dealing", "holding") and more["changes_numbers"]} | more
     return field(default=default, metadata={"setting": Setting(help, about, **more)})
 
 

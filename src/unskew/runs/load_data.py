@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from unskew.data.aside import own_tests
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -19,6 +21,7 @@ def load_federation(
 ) -> tuple[Federation, Any]:
     from unskew.data import from_arrays, load
     from unskew.data.partition import PRESETS, Partition, partition
+    from unskew.data.partition.by import column_of
     from unskew.data.sources import SOURCES
 
     if spec.label is not None and (data is not None or spec.dataset.partition("(")[0] in SOURCES):
@@ -49,7 +52,11 @@ def load_federation(
             min_samples=spec.min_samples,
             emd=spec.emd,
         )
-    return held.federation(dataset), held
+    federation = held.federation(dataset)
+    told = dataset.columns_test.get(column_of(spec.partition) or "")  # test rows that say whose they are
+    if told is not None and federation.names is not None and spec.client_test is None:
+        federation = replace(federation, tests=own_tests(federation.names, told))
+    return federation, held
 
 
 def table_options(spec: Spec) -> dict[str, Any]:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unskew.core.client_tests import list_client_tests
 from unskew.core.evaluate_clients import list_by_client, own_models
 from unskew.core.state import State
 from unskew.core.types import Tree
+from unskew.runs.chosen import best_line, chosen_on
 from unskew.runs.folder import RunFolder
 from unskew.runs.guessing import balanced_accuracy, no_better, verdict
 from unskew.runs.setup import Setup, auto_model
@@ -35,7 +37,7 @@ TOTALS = (
 def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[str, Any]:
     """What came out: accuracies that say what they are, costs added up, what was disclosed."""
     judged = [line for line in folder.lines if "global_test_accuracy" in line]
-    best = max(judged, key=lambda line: line["global_test_accuracy"])
+    best = best_line(judged)
     totals = {
         name: sum(line.get(name, 0) for line in folder.lines)
         for name in (*TOTALS, *(["air_s"] if spec.network is not None else []))
@@ -51,7 +53,12 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         **({"verdict": f"{spec.method} is {verdict(known)}"} if guesses else {}),
         "method": spec.method,
         "metric": "global_test_accuracy",
-        "best": {"accuracy": best["global_test_accuracy"], "round": best["round"]},
+        "best": {
+            "accuracy": best["global_test_accuracy"],
+            "round": best["round"],
+            "chosen_on": chosen_on(judged),
+            **{k: best[k] for k in ("validation_accuracy",) if best.get(k) is not None},
+        },
         "final": {"accuracy": judged[-1]["global_test_accuracy"], "round": judged[-1]["round"]},
         "no_better_than_most_frequent": guesses,
         "most_frequent": known,
@@ -67,6 +74,7 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
         "discloses": [*setup.job.method.discloses, *setup.fitted_disclosure()],
         "data": setup.about,
         **({} if setup.job.method.schedule.exchanges else {"own_models": list_by_client(setup.run, state)}),
+        **(list_client_tests(setup.run, state) if spec.judges_clients else {}),
         "model_sha256": fingerprint(state),
         "seed": spec.seed,
         "effective": {

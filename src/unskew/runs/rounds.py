@@ -45,7 +45,7 @@ def play_rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progr
                 after, ledger = play_round(plan, state)
                 line: dict[str, Any] = {"round": after.round}
                 if after.round % spec.evaluate == 0 or after.round == spec.rounds:
-                    ledger = judge_round(plan, after, ledger, spec.evaluate_clients)
+                    ledger = judge_round(plan, after, ledger, spec.judges_clients)
                 if twin is not None:
                     apart, after.server["divergence"] = divergence(twin, after, after.server["divergence"])
                     line["weight_divergence"] = apart

@@ -29,6 +29,9 @@ class Settings(TypedDict, total=False):
     min_samples: int
     emd: float | None
     partition_seed: int | None
+    client_test: float | None
+    validation: float | None
+    validation_of: Literal["all", "client"]
     method_label: str | None
     rounds: int
     cohort: int | float

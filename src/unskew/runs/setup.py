@@ -19,6 +19,7 @@ from unskew.core.net import Net
 from unskew.core.roster import NO_COUNTS, Roster
 from unskew.core.slots import Local
 from unskew.core.state import State, initial_state
+from unskew.data.aside import Aside
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -126,6 +127,8 @@ def load(
     if spec.keep and not method.schedule.exchanges:
         raise InputError(f"keep keeps global models, and {method} makes none; leave keep out")
     federation, partition = load_federation(spec, data)
+    drawn_by = spec.seed if spec.partition_seed is None else spec.partition_seed
+    federation = federation.set_aside(spec.client_test, spec.validation, spec.validation_of, drawn_by)
     if spec.network is not None:
         network = network_of(spec.network)
         network.check(federation.clients)
@@ -224,7 +227,12 @@ def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
         "sha256": content.hexdigest(),
         "given": loaded.given,
         "own_model": built.own_model,
-        **({"of_clients": True} if federation.tests is not None else {}),
+        **({"of_clients": True} if isinstance(tests := federation.tests, Aside) and tests.in_test else {}),
+        **(
+            {"aside": {p: len(found.indices) for p, found in aside.items()}}
+            if (aside := federation.aside)
+            else {}
+        ),
         "most_frequent": most_frequent(dataset),
         "device": loaded.device.type,
         **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),

@@ -93,6 +93,27 @@ class Spec:
     partition_seed: int | None = setting(
         None, "dealing", "A seed for the partition alone; default: the run's seed."
     )
+    client_test: float | None = setting(
+        None,
+        "holding",
+        "Hold out this share of every client's samples, to test by on its own (0.2, say).",
+        above=0,
+        below=1,
+        bounds="is a share of every client's samples above 0 and below 1",
+    )
+    validation: float | None = setting(
+        None,
+        "holding",
+        "Hold out this share of the training data, to choose the best round and settings by.",
+        above=0,
+        below=1,
+        bounds="is a share of the training data above 0 and below 1",
+    )
+    validation_of: Literal["all", "client"] = setting(
+        "all",
+        "holding",
+        "Whose samples are held out for validation: of all, for the server, or of every client's own.",
+    )
     method: str = setting("fedavg", "training", "Parts joined with +, or a preset (see `unskew methods`).")
     method_label: str | None = setting(
         None, "training", "What reports call the method; default: what stands under method.", renewable=True
@@ -231,6 +252,10 @@ class Spec:
             raise InputError("epochs and steps both set the local budget; keep one")
         for f in dataclasses.fields(self):
             description(Spec, f.name).check(f.name, getattr(self, f.name))
+        if self.validation_of != "all" and self.validation is None:
+            raise InputError(
+                "validation_of says whose samples validation holds out; write validation = 0.1 too"
+            )
         if self.method_label is not None and (not self.method_label.strip() or "\n" in self.method_label):
             raise InputError(f'method_label is a short text such as "ours", not {self.method_label!r}')
         if self.nesterov and not self.momentum:
@@ -267,6 +292,11 @@ class Spec:
             return cls(**values)
         except InputError as problem:
             raise InputError(f"{where}: {problem}" if where else str(problem)) from None
+
+    @property
+    def judges_clients(self) -> bool:
+        """Whether models are judged on every client's own samples too."""
+        return self.evaluate_clients or self.client_test is not None
 
     def as_dict(self) -> dict[str, Any]:
         """Every setting by name, those at their defaults too."""

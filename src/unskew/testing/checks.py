@@ -408,7 +408,7 @@ def check_walled(subject: Subject) -> None:
     _must(off <= 1e-9, f"{_name(subject)} differs by {off:.1e} where every client is behind a wall")
     for one, other in zip(expected.lines, found.lines, strict=True):
         _must(one["bytes"] == other["bytes"], f"{_name(subject)} costs other bytes behind walls")
-        for what in ("global_test_loss", "mean_client_accuracy"):
+        for what in ("global_test_loss", "mean_client_train_accuracy"):
             close = np.isclose(one[what], other[what], rtol=1e-9, atol=1e-9)
             _must(bool(close), f"{what} of {_name(subject)} is another behind walls")
 

@@ -40,6 +40,7 @@ from unskew.core.slots import Prepare
 from unskew.core.store import ClientStore
 from unskew.core.task import Sums
 from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.data.aside import Aside, Purpose
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.cpu.workers import die_with
@@ -80,6 +81,7 @@ class Walled:
         self._walls = [Wall(method) for _ in range(clients)]
         self._pool: weakref.ref[Dataset] | None = None
         self._data: DeviceData | None = None
+        self._validation: Dataset | None = None
 
     # --- verbs
 
@@ -92,7 +94,16 @@ class Walled:
         for client in range(federation.clients):
             places = federation.samples(client)
             own = OwnSamples(data.x[places], data.y[places], places)
-            self._ask([client], "hold", client, federation.clients, bare, pickle.dumps(own))
+            aside = {
+                purpose: _samples(data, found, found.samples(client))
+                for purpose, found in holdings.dealt.aside.items()
+                if found.offsets is not None
+            }
+            self._ask([client], "hold", client, federation.clients, bare, *map(pickle.dumps, (own, aside)))
+        validation = holdings.dealt.validation
+        if validation is not None and validation.offsets is None:  # the server's own, as the test set is
+            kept = _samples(data, validation, validation.indices)
+            self._validation = replace(bare, x_test=kept.x, y_test=kept.y)
         del holdings.federation, holdings.dealt
 
     def choice(self, run: RunPlan) -> str:
@@ -124,6 +135,11 @@ class Walled:
         """The test set is judged at the server, clients' own samples behind their walls."""
         self._brief(job)
         data = job.roster.dataset  # the server's own: a test set, and no pool
+        if clients is None and moment.aside is not None:
+            assert self._validation is not None, "the server was given no samples for this"
+            judge = DeviceData(self._validation, job.dtype)
+            answers = judge.judge(job.judging_net, model, None)
+            return job.net.task.sums(self._validation.y_test, answers, data.classes)
         if clients is None or not len(clients):
             self._data = self._data or DeviceData(data, job.dtype)
             nobody = np.zeros(0, np.int64)
@@ -198,6 +214,12 @@ class Walled:
                 self._walls[client].send(*given)
             found += [self._walls[client].receive() for client, *_ in now]
         return found
+
+
+def _samples(data: Dataset, aside: Aside, places: Ids) -> OwnSamples:
+    """Some of what was set aside."""
+    x, y = (data.x_test, data.y_test) if aside.in_test else (data.x, data.y)
+    return OwnSamples(x[places], y[places], places)
 
 
 def _left(pool: weakref.ref[Dataset]) -> bool:
@@ -289,8 +311,11 @@ class Client:
         self.method, self.loop = method, Loop()
         self.job: Job | None = None
 
-    def hold(self, client: int, clients: int, bare: Dataset, sealed: bytes) -> None:
+    def hold(
+        self, client: int, clients: int, bare: Dataset, sealed: bytes, aside: bytes | None = None
+    ) -> None:
         own: OwnSamples = pickle.loads(sealed)
+        self.aside: dict[Purpose, OwnSamples] = {} if aside is None else pickle.loads(aside)
         self.client, self.clients, self.bare, self.own = client, clients, bare, len(own.y)
         self._keep(own)
 
@@ -339,8 +364,17 @@ class Client:
 
     def _keep(self, samples: OwnSamples) -> None:
         self.samples = samples
-        data = replace(self.bare, x=samples.x, y=samples.y)
-        self.loop.hold(Holdings(self._list(data, len(data)), self._list(data, self.own)))
+        every = [samples, *self.aside.values()]
+        data = replace(
+            self.bare, x=np.concatenate([s.x for s in every]), y=np.concatenate([s.y for s in every])
+        )
+        dealt, begin = self._list(data, self.own), len(samples.y)
+        found: dict[str, Aside] = {}
+        for purpose, kept in self.aside.items():  # behind what it trains on
+            offsets = np.where(np.arange(len(dealt.offsets)) > self.client, len(kept.y), 0)
+            found["tests" if purpose == "test" else purpose] = Aside(begin + np.arange(len(kept.y)), offsets)
+            begin += len(kept.y)
+        self.loop.hold(Holdings(self._list(data, len(samples.y)), replace(dealt, **found)))  # type: ignore[arg-type]
 
     def _list(self, data: Dataset, count: int) -> Federation:
         """A federation in which nobody but this client holds anything."""

@@ -133,7 +133,14 @@ class FastCPU(Here):
         total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
         return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
 
-    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
+    def judged(
+        self,
+        job: Job,
+        model: Tree,
+        places: Array | None,
+        made: Made | None = None,
+        details: bool = False,
+    ) -> Answers:
         if made is not None:  # what a few clients made is nowhere but here
             return DeviceData(self.dataset, job.dtype).judge(job.judging_net, model, places, made=made)
         self._brief(job)
@@ -142,7 +149,7 @@ class FastCPU(Here):
         count = len(self.dataset.y_test) if places is None else len(places)
         wanted = np.arange(count) if places is None else np.asarray(places)
         blocks = job.judging_net.blocks(count)
-        found = self._map([Judgement(wanted[block], places is None) for block in blocks])
+        found = self._map([Judgement(wanted[block], places is None, details) for block in blocks])
         order = np.argsort(np.concatenate(blocks))
         return {name: np.concatenate([f[name] for f in found])[order] for name in found[0]}
 
@@ -282,6 +289,7 @@ class Judgement:
 
     places: Array
     test: bool
+    details: bool = False
 
 
 def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
@@ -296,7 +304,7 @@ def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
     )
     models: Board = setup["models"]
     if isinstance(work, Judgement):
-        return device_data.judge(job.judging_net, models.row(0), work.places, work.test)
+        return device_data.judge(job.judging_net, models.row(0), work.places, work.test, details=work.details)
     holdings = _once(setup, "lists", lambda lists: _clients(device_data.dataset, lists))
     leg, shared, moment, decay = setup["leg"]
     rows = models.tree()

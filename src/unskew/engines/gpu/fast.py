@@ -138,8 +138,15 @@ class FastGPU(Here):
             returns |= dict(zip(chosen, done, strict=True))
         return gather_results(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
 
-    def judged(self, job: Job, model: Tree, places: Array | None, made: Made | None = None) -> Answers:
-        return self.device_data(job).judge(job.judging_net, model, places, made=made)
+    def judged(
+        self,
+        job: Job,
+        model: Tree,
+        places: Array | None,
+        made: Made | None = None,
+        details: bool = False,
+    ) -> Answers:
+        return self.device_data(job).judge(job.judging_net, model, places, made=made, details=details)
 
     def device_data(self, job: Job) -> DeviceData:
         if next(iter(job.net.initial.values())).device.type != self.device.type:

@@ -26,8 +26,11 @@ GAP = 96
 EXTRA = {
     "global_test_loss": "Loss on the global test set",
     "weight_divergence": "Weight divergence from the centralised model",
-    "mean_client_accuracy": "Mean accuracy on clients' own data",
-    "worst_client_accuracy": "Accuracy of the client that is served worst",
+    "validation_accuracy": "Accuracy on the samples set aside for validation",
+    "mean_client_test_accuracy": "Mean accuracy on clients' own test samples",
+    "worst_client_test_accuracy": "Accuracy of the client that is served worst, on its own test samples",
+    "mean_client_train_accuracy": "Mean accuracy on clients' training samples",
+    "worst_client_train_accuracy": "Accuracy of the client that is served worst, on its training samples",
 }
 """What a round may have measured beside the accuracy, and the title of its curves."""
 

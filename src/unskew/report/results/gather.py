@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -217,8 +217,20 @@ def _of_folder(path: Path) -> Record:
         status = "done"  # the log has it all
     elif status == "running" and not _alive(path):
         status = "interrupted"
-    lines = folder.lines + folder.beyond
+    lines = [with_new_names(line, data) for line in folder.lines + folder.beyond]
     return Record(str(path), path, spec, data, lines, folder.result, status, damage=folder.damage)
+
+
+def with_new_names(line: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of a log; earlier versions did not say on which samples clients' accuracies were found."""
+    kind = "test" if data.get("of_clients") else "train"
+    return {RENAMED[name].format(kind) if name in RENAMED else name: value for name, value in line.items()}
+
+
+RENAMED = {
+    "mean_client_accuracy": "mean_client_{}_accuracy",
+    "worst_client_accuracy": "worst_client_{}_accuracy",
+}
 
 
 def _alive(path: Path) -> bool:

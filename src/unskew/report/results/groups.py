@@ -23,7 +23,7 @@ from unskew.runs.spec import Spec
 WATCHING = frozenset({"seed", *names(Spec, changes_numbers=False)})
 """Settings that do not change the model: the seed makes another sample of it, the others only look, save or hurry."""
 
-DATA = (*names(Spec, "dealing", own_problem=True), *names(Spec, "reading", own_problem=True))
+DATA = tuple(n for about in ("dealing", "holding", "reading") for n in names(Spec, about, own_problem=True))
 """Settings that make the problem. Which rows and columns of a table are used is part of it: where rows with gaps are
 dropped, other columns leave other test rows."""
 
