@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unskew.data.partition import partition as partition
     from unskew.errors import InputError as InputError
     from unskew.metrics.distance_correlation import distance_correlation as distance_correlation
+    from unskew.metrics.own import Metric as Metric
     from unskew.runs.ended import Run as Run
     from unskew.runs.running import resume as resume
     from unskew.runs.running import run as run
@@ -36,6 +37,7 @@ _PUBLIC = {
     "Dataset": "data",
     "Federation": "data",
     "distance_correlation": "metrics.distance_correlation",
+    "Metric": "metrics.own",
     "from_arrays": "data",
     "from_frame": "data",
     "load": "data.load",

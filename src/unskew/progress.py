@@ -39,6 +39,19 @@ class Progress(Protocol):
     def advance(self, line: dict[str, Any]) -> None: ...
 
 
+@dataclass(frozen=True)
+class Shown:
+    """The number that is told of a round: what it is called, and where a line of the log has it."""
+
+    title: str = "accuracy"
+    key: str = "global_test_accuracy"
+
+    def of(self, line: Mapping[str, Any]) -> str:
+        """accuracy 0.8231; nothing where the round was not judged by it."""
+        value = line.get(self.key)
+        return "" if value is None else f"{self.title} {value:.4f}"
+
+
 class Silent:
     def __enter__(self) -> Silent:
         return self
@@ -53,7 +66,8 @@ class Silent:
 class Lines(Silent):
     """One line about every tenth of the run, and one a minute at least, for logs and pipes."""
 
-    def __init__(self, method: str, rounds: int, done: int):
+    def __init__(self, method: str, rounds: int, done: int, shown: Shown = Shown()):
+        self.shown = shown
         self.method, self.rounds, self.first, self.began = method, rounds, done, time.monotonic()
         self.said = self.began
 
@@ -62,15 +76,15 @@ class Lines(Silent):
         if n == of or n * 10 // of != (n - 1) * 10 // of or now - self.said >= 60:
             self.said = now
             left = (now - self.began) / max(1, n - self.first) * (of - n)
-            accuracy = line.get("global_test_accuracy")
-            shown = f"accuracy {accuracy:.4f}, " if accuracy is not None else ""
-            _say(f"{self.method}: round {n}/{of}, {shown}{duration(left)} left")
+            value = self.shown.of(line)
+            _say(f"{self.method}: round {n}/{of}, {value + ', ' if value else ''}{duration(left)} left")
 
 
 class Bar:
     """A Rich progress bar on stderr."""
 
-    def __init__(self, label: str, rounds: int, done: int):
+    def __init__(self, label: str, rounds: int, done: int, shown: Shown = Shown()):
+        self.shown = shown
         self.bar = make_bar()
         self.task = self.bar.add_task(label, total=rounds, completed=done, said="")
 
@@ -84,9 +98,8 @@ class Bar:
         self.bar.__exit__(kind, value, trace)
 
     def advance(self, line: dict[str, Any]) -> None:
-        accuracy = line.get("global_test_accuracy")
-        if accuracy is not None:
-            self.bar.update(self.task, said=f"accuracy {accuracy:.4f}")
+        if value := self.shown.of(line):
+            self.bar.update(self.task, said=value)
         self.bar.update(self.task, completed=line["round"])
 
 
@@ -260,7 +273,9 @@ def is_terminal() -> bool:
     return console.is_terminal or console.is_jupyter
 
 
-def progress_for(wanted: bool | Progress, method: str, seed: int, rounds: int, done: int) -> Progress:
+def progress_for(
+    wanted: bool | Progress, method: str, seed: int, rounds: int, done: int, shown: Shown = Shown()
+) -> Progress:
     """What shows how far a run is: what its caller brought, or the bar or the lines that fit where it runs."""
     if not wanted:
         return Silent()
@@ -269,8 +284,8 @@ def progress_for(wanted: bool | Progress, method: str, seed: int, rounds: int, d
             raise InputError(f"progress is True, False or an object with advance(line), not {wanted!r}")
         return wanted
     if is_terminal():
-        return Bar(f"{method} · seed {seed}", rounds, done)
-    return Lines(method, rounds, done)
+        return Bar(f"{method} · seed {seed}", rounds, done, shown)
+    return Lines(method, rounds, done, shown)
 
 
 def tell_columns(about: Mapping[str, Any]) -> None:

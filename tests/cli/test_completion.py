@@ -37,7 +37,7 @@ def completed(monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("line", "wanted"),
     [
-        ("unskew me", ["methods"]),
+        ("unskew me", ["methods", "metrics"]),
         ("unskew run --data", ["--dataset", "--data-folder"]),
         ("unskew run --dataset cifar", ["cifar10", "cifar100"]),
         ("unskew run --method scaff", ["scaffold"]),

@@ -21,7 +21,7 @@ from unskew.core.task import CLASSIFICATION, Classification, Sums, Task, hard_la
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.loop import Loop
-from unskew.metrics.scores import Reading
+from unskew.readings import Reading
 from unskew.testing.toy_federation import play, ready, tiny
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unskew.metrics.scores import (
-    METRICS,
     Counts,
     accuracy,
     auc,
@@ -18,6 +17,7 @@ from unskew.metrics.scores import (
     macro_f1,
     worst_class,
 )
+from unskew.readings import METRICS
 
 TRUTH = np.array([0, 0, 0, 0, 1, 1, 2])
 GUESS = np.array([0, 0, 0, 1, 1, 2, 2])

@@ -327,7 +327,7 @@ def test_own_data_may_have_moved_but_not_changed(tmp_path: Path) -> None:
 
 
 def test_the_keywords_of_resume_are_what_may_change() -> None:
-    assert {"dataset", *get_type_hints(Renewed)} == set(FREE)
+    assert {"dataset", "metrics", *get_type_hints(Renewed)} == set(FREE)
 
 
 def test_a_new_target_of_a_run_that_is_done_is_looked_up(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from unskew.cli import app
 from unskew.data import from_arrays
-from unskew.runs.guessing import balanced_accuracy, most_frequent, no_better
+from unskew.readings import METRICS
+from unskew.runs.guessing import most_frequent, no_better
 from unskew.runs.running import run
 
 SETTINGS: dict[str, Any] = {"partition": "iid", "clients": 4, "cohort": 4, "rounds": 2, "progress": False}
@@ -52,8 +53,9 @@ def test_equal_is_no_better_and_unknown_is_no_verdict() -> None:
 
 def test_a_constant_answer_has_the_balanced_accuracy_of_chance() -> None:
     """One class right, one wrong, one that the test set lacks: (1 + 0) / 2."""
-    assert balanced_accuracy([1.0, 0.0, None]) == 0.5
-    assert balanced_accuracy([None]) is None
+    balanced = METRICS["balanced_accuracy"]
+    assert balanced.of_line({"per_class_accuracy": [1.0, 0.0, None]}) == 0.5
+    assert balanced.of_line({"per_class_accuracy": [None]}) is None
 
 
 def test_the_terminal_says_it_first(tmp_path) -> None:

@@ -227,8 +227,9 @@ def test_the_log_has_the_names_that_scripts_rely_on(whole: Run) -> None:
 def test_the_result_has_the_names_that_scripts_rely_on(whole: Run) -> None:
     result = whole.result
     assert result["status"] == "done"
-    assert set(result["final"]) == {"accuracy", "round"}
-    assert set(result["best"]) == {"accuracy", "round", "chosen_on"}
+    named = {"accuracy", "balanced_accuracy", "macro_f1", "worst_class", "log_loss", "round"}
+    assert set(result["final"]) == named
+    assert set(result["best"]) == {*named, "chosen_on"}
     assert result["final"]["round"] == 5
     assert result["best"]["accuracy"] == max(
         line["global_test_accuracy"] for line in whole.folder.lines if "global_test_accuracy" in line

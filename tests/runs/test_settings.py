@@ -43,6 +43,7 @@ def test_run_and_sweep_take_these_keywords():
         "dataset",
         "method",
         "model",
+        "metrics",
     }
 
 

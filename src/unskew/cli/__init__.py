@@ -10,6 +10,7 @@ from unskew.cli import demo as demo
 from unskew.cli import diagnose as diagnose
 from unskew.cli import export as export
 from unskew.cli import methods as methods
+from unskew.cli import metrics as metrics
 from unskew.cli import models as models
 from unskew.cli import partition as partition
 from unskew.cli import predict as predict

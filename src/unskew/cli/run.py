@@ -76,7 +76,8 @@ RENEWED = {
     "data_folder": "Where data sets lie now.",
     "dataset": "Where its own data lies now.",
     "partition": "Where its saved partition lies now.",
-    "target": "Accuracies whose first round is reported.",
+    "metrics": "What is reported; best, target and leaderboards go by the first.",
+    "target": "Accuracies, or values of the first metric, whose first round is reported.",
     "keep": "Rounds to come whose model stays in the folder.",
     "method_label": "What reports call its method.",
 }
@@ -154,23 +155,27 @@ def show(ended: Run, as_json: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from unskew.runs.judged_by import chosen
+
     console = Console()
     table = Table(show_header=False, box=None, padding=(0, 2))
     totals, skewed, final = result["totals"], result["skew"], result["final"]
     moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
     only = sum(line.get("trained_only", 0) for line in ended.folder.lines)
     alone = result.get("own_models")
+    first, *others = chosen(result["metrics"], result["data"])
     judged = (
-        "global test accuracy"
+        f"global test {first.title}"
         if alone is None
-        else f"mean global test accuracy of {alone['clients']} clients"
+        else f"mean global test {first.title} of {alone['clients']} clients"
     )
     if "verdict" in result:
         console.print(f"[bold yellow]{escape(result['verdict'])}[/]", highlight=False, soft_wrap=True)
     rows = {
-        "final": f"[bold]{final['accuracy']:.4f}[/] {judged} after round {final['round']}",
+        "final": f"[bold]{first.say(final.get(first.name))}[/] {judged} after round {final['round']}",
+        **({"and": ", ".join(f"{r.title} {r.say(final.get(r.name))}" for r in others)} if others else {}),
         **({"spread": _spread(alone)} if alone and alone["clients"] else {}),
-        "best": f"{result['best']['accuracy']:.4f} at round {result['best']['round']}",
+        "best": f"{first.say(result['best'].get(first.name))} at round {result['best']['round']}",
         "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
         **({"air": f"{totals['air_s']:,.1f} s on the air"} if "air_s" in totals else {}),
@@ -180,6 +185,9 @@ def show(ended: Run, as_json: bool) -> None:
         + (f", {result['late']} late" if result["late"] else ""),
         "discloses": ", ".join(result["discloses"]) or ("model updates only" if alone is None else "nothing"),
     }
+    for name, why in result.get("blanks", {}).items():
+        if name in result["metrics"]:
+            rows[f"no {name}"] = why
     for target, round_ in result["rounds_to_target"].items():
         rows[f"reaches {target}"] = f"round {round_}" if round_ else "never"
     if "gamma" in result:

@@ -15,6 +15,7 @@ import typer
 from unskew.cli import completion
 from unskew.errors import InputError
 from unskew.expression import convert, number
+from unskew.readings import METRICS
 from unskew.runs.describe import description
 from unskew.runs.experiment_file import read_toml
 from unskew.runs.spec import HINTS, Spec
@@ -32,6 +33,7 @@ PANELS = {
 
 
 WORDS = {
+    "metrics": tuple(METRICS),
     "measure": ("divergence", "gamma", "correlation"),
     "decay": ("constant", "exponential", "linear", "step"),
     "network": ("wireless",),

@@ -115,10 +115,21 @@ def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
             json.dumps({"cells": rows, "folder": str(folder), **({"tables": tables} if tables else {})})
         )
     else:
-        shown = Table("cell", "status", "final", "best", box=None, padding=(0, 2, 0, 0))
+        firsts = list(dict.fromkeys(row["metric"] for row in rows))
+        also = list(dict.fromkeys(name for row in rows for name in row.get("also", {})))
+        if not any(cell.spec.metrics for cell in done):  # all are in the log, and would not fit side by side
+            also = [name for name in also if name == "balanced_accuracy"]
+        shown = Table(box=None, padding=(0, 2, 0, 0))
+        shown.add_column("cell", overflow="fold")
+        for head in ("status", "final", "best", *map(_head, also)):
+            shown.add_column(head, no_wrap=True)
         for row in rows:
-            numbers = [f"{row[k]:.4f}" if row[k] is not None else "-" for k in ("final", "best")]
+            values = [row["final"], row["best"], *(row.get("also", {}).get(name) for name in also)]
+            numbers = ["-" if value is None else f"{value:.4f}" for value in values]
             shown.add_row(escape(row["cell"]), row["status"], *numbers)
+        if firsts != ["accuracy"]:
+            shown.caption = f"final and best by {', '.join(_head(name) for name in firsts)}"
+            shown.caption_justify = "left"
         for about in tables_of(done):
             tell_columns(about)
         console = Console()
@@ -130,6 +141,13 @@ def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
         following = escape(f"unskew report {shlex.quote(str(folder))}")
         console.print(f"next: {following}", soft_wrap=True, highlight=False)
     return 1 if any(row["status"] == "failed" for row in rows) else 0
+
+
+def _head(metric: str) -> str:
+    """What a metric's column is called."""
+    from unskew.readings import METRICS
+
+    return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
 
 
 def tables_of(done: list[Any]) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from unskew.core.held import OWN, OWN_TEST, VALIDATION, Moment
 from unskew.core.roster import Roster
 from unskew.core.task import Sums
 from unskew.core.types import Ids, Tree
-from unskew.metrics.scores import METRICS, validation_key
+from unskew.readings import METRICS, validation_key
 
 BY_SAMPLE = ("auc",)
 """Metrics that need every answer, not counts alone: they are known of the server's own samples only."""

@@ -23,7 +23,8 @@ from torch.nn.functional import cross_entropy
 
 from unskew.arrays import Array
 from unskew.metrics import scores
-from unskew.metrics.scores import METRICS, Counts, Reading
+from unskew.metrics.scores import Counts
+from unskew.readings import METRICS, Reading
 
 Answers = Mapping[str, Array]
 """What a model says of samples, by name; the first axis is the samples'."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.errors import InputError
-from unskew.metrics.scores import KEYS, METRICS, Reading
+from unskew.readings import KEYS, METRICS, Reading
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Numbers that a classifier is judged by, and what each is called.
+"""Numbers that a classifier is judged by; what each is called, ``unskew.readings`` says.
 
 Where nine samples in ten are of one class, always answering it has 90% accuracy. Balanced accuracy, macro F1 and the
 worst class look at every class alike. All but the loss and AUC are worked out of three counts for each class, so that
@@ -7,9 +7,7 @@ groups of samples (clients) are judged at once: arrays end in the axis of classe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -84,88 +82,3 @@ def _share(part: Array, whole: Array) -> Array:
 
 def _mean(values: Array, known: Array) -> Array:
     return _share(np.where(known, values, 0.0).sum(-1), known.sum(-1))
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How a metric is read: what it is, whether more of it is better, and whether it is a share of 1."""
-
-    name: str
-    help: str
-    title: str  # in the middle of a sentence, and at the head of a column
-    larger_is_better: bool = True
-    percent: bool = True
-    own: bool = False  # given in Python
-
-    @property
-    def key(self) -> str:
-        """What it is called in a line of the log."""
-        return KEYS.get(self.name, f"global_test_{self.name}")
-
-    def better(self, one: float, other: float) -> bool:
-        """Whether one value is better than another."""
-        return one > other if self.larger_is_better else one < other
-
-    def reaches(self, value: float, target: float) -> bool:
-        """Whether a value is as good as a target."""
-        return value == target or self.better(value, target)
-
-    def best(self, values: Any) -> float:
-        """The best of some values."""
-        return float(max(values) if self.larger_is_better else min(values))
-
-    def gain(self, difference: float) -> float:
-        """A difference with the sign that says what was gained."""
-        return difference if self.larger_is_better else -difference
-
-    def say(self, value: float | None) -> str:
-        """0.8231; a dash where there is no number."""
-        return "-" if value is None else f"{value:.4f}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """What a run's folder keeps of a metric that was given in Python."""
-        return {
-            "help": self.help,
-            "larger_is_better": self.larger_is_better,
-            "percent": self.percent,
-        }
-
-
-KEYS = {"log_loss": "global_test_loss"}
-"""Metrics that the log has always had under another name."""
-
-METRICS: Mapping[str, Reading] = {
-    reading.name: reading
-    for reading in (
-        Reading("accuracy", "The share of the test samples that is right.", "accuracy"),
-        Reading(
-            "balanced_accuracy",
-            "The mean of the classes' accuracies: every class counts alike, however many samples it has.",
-            "balanced accuracy",
-        ),
-        Reading(
-            "macro_f1",
-            "The mean of the classes' F1 scores: false alarms for a class count, too.",
-            "macro F1",
-        ),
-        Reading("worst_class", "The accuracy of the class that is served worst.", "worst class"),
-        Reading(
-            "log_loss",
-            "The mean cross-entropy: how much probability the truth was given; smaller is better.",
-            "log-loss",
-            larger_is_better=False,
-            percent=False,
-        ),
-        Reading(
-            "auc",
-            "Two classes only: the chance that a sample of the second class is ranked above one of the first.",
-            "AUC",
-        ),
-    )
-}
-"""Every metric there is, in the order in which they are told."""
-
-
-def validation_key(key: str) -> str:
-    """What a metric of the test set is called on the samples set aside for validation."""
-    return key.replace("global_test_", "validation_", 1)

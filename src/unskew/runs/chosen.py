@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from unskew.metrics.scores import METRICS, Reading, validation_key
+from unskew.readings import METRICS, Reading, validation_key
 
 ChosenOn = Literal["validation", "test"]
 
@@ -25,13 +25,19 @@ def chosen_on(lines: Sequence[dict[str, Any]], reading: Reading = METRICS["accur
 
 def best_line(lines: Sequence[dict[str, Any]], reading: Reading = METRICS["accuracy"]) -> dict[str, Any]:
     """The first of the rounds that are best, of those that were judged."""
-    key = validation_key(reading.key) if chosen_on(lines, reading) == "validation" else reading.key
-    known = [line for line in lines if _known(line.get(key))] or list(lines)
-    best = known[0]
-    for line in known[1:]:
-        if _known(line.get(key)) and reading.better(line[key], best[key]):
-            best = line
-    return best
+    known = known_values(lines, reading)
+    if not known:
+        return lines[-1]
+    top = reading.best(value for value, _ in known)
+    return next(line for value, line in known if value == top)
+
+
+def known_values(lines: Sequence[dict[str, Any]], reading: Reading) -> list[tuple[float, dict[str, Any]]]:
+    """(value, line) of the rounds that have one to choose by."""
+    if chosen_on(lines, reading) == "validation":
+        key = validation_key(reading.key)
+        return [(line[key], line) for line in lines if _known(line.get(key))]
+    return [(value, line) for line in lines if (value := reading.of_line(line)) is not None]
 
 
 def _known(value: Any) -> bool:

@@ -17,6 +17,7 @@ from unskew.import_object import drawing_of
 from unskew.machine.threads import single_threaded
 from unskew.models.trained import TrainedModel
 from unskew.runs.folder import RunFolder
+from unskew.runs.judged_by import chosen
 from unskew.runs.saved_model import Predicts, intake_of, make_trained_model
 from unskew.runs.snapshots import read_model
 from unskew.runs.spec import Spec
@@ -114,12 +115,9 @@ class Run(Predicts):
         return written
 
     def __repr__(self) -> str:
-        final = self.result.get("final") or {}
-        accuracy = final.get("accuracy")
-        shown = f"{accuracy:.4f}" if accuracy is not None else "-"
-        return (
-            f"Run({self.spec.method!r} on {self.spec.dataset}, {self.state.round} rounds, accuracy {shown})"
-        )
+        first = chosen(self.spec.metrics, self.result.get("data", {}))[0]
+        shown = f"{first.title} {first.say((self.result.get('final') or {}).get(first.name))}"
+        return f"Run({self.spec.method!r} on {self.spec.dataset}, {self.state.round} rounds, {shown})"
 
     def _repr_html_(self) -> str:
         return str(drawing_of("unskew.report:run_card")(self))

@@ -6,7 +6,7 @@ and every headline say first where a model gets no more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,3 @@ def verdict(known: Mapping[str, Any]) -> str:
         f"no better than always answering {' '.join(str(known['class']).split())!r}, the most frequent class "
         f"({float(known['share']):.1%} of the test samples)"
     )
-
-
-def balanced_accuracy(by_class: Sequence[float | None]) -> float | None:
-    """The mean of the accuracies of the classes that the test set has: a constant answer gets 1 over their number."""
-    known = [value for value in by_class if value is not None]
-    return sum(known) / len(known) if known else None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unskew.core.engine import RunPlan
+from unskew.readings import Reading
 from unskew.runs.spec import Spec
 
 run = logging.getLogger("unskew.run")
@@ -28,11 +29,11 @@ def log_start(spec: Spec, plan: RunPlan, done: int) -> None:
     )
 
 
-def log_round(line: Mapping[str, Any], rounds: int) -> None:
+def log_round(line: Mapping[str, Any], rounds: int, metric: Reading) -> None:
     """Log a round by its line in the run's log: how far, how good, and what went wrong."""
     number, asked, answered = line["round"], line["asked"], line["answered"]
-    accuracy = line.get("global_test_accuracy")
-    good = "" if accuracy is None else f", accuracy {accuracy:.4f}"
+    value = metric.of_line(line)
+    good = "" if value is None else f", {metric.title} {metric.say(value)}"
     run.debug("round %d of %d: %d of %d clients answered%s", number, rounds, answered, asked, good)
     if refused := line.get("rejected"):
         run.warning(

@@ -12,9 +12,9 @@ from unskew.core.client_tests import list_client_tests
 from unskew.core.evaluate_clients import list_by_client, own_models
 from unskew.core.state import State
 from unskew.core.types import Tree
-from unskew.runs.chosen import best_line, chosen_on
 from unskew.runs.folder import RunFolder
-from unskew.runs.guessing import balanced_accuracy, no_better, verdict
+from unskew.runs.guessing import no_better, verdict
+from unskew.runs.judged_by import summarise
 from unskew.runs.setup import Setup, auto_model
 from unskew.runs.spec import Spec
 
@@ -36,36 +36,24 @@ TOTALS = (
 
 def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[str, Any]:
     """What came out: accuracies that say what they are, costs added up, what was disclosed."""
-    judged = [line for line in folder.lines if "global_test_accuracy" in line]
-    best = best_line(judged)
+    last = next(line for line in reversed(folder.lines) if "global_test_accuracy" in line)
+    scores = summarise(spec.metrics, spec.target, setup.about, folder.lines)
     totals = {
         name: sum(line.get(name, 0) for line in folder.lines)
         for name in (*TOTALS, *(["air_s"] if spec.network is not None else []))
     }
-    reached = {
-        str(target): next((li["round"] for li in judged if li["global_test_accuracy"] >= target), None)
-        for target in spec.target
-    }
     known = setup.about["most_frequent"]
-    guesses = no_better(judged[-1]["global_test_accuracy"], known)
+    guesses = no_better(last["global_test_accuracy"], known)
     return {
         "status": "done",
         **({"verdict": f"{spec.method} is {verdict(known)}"} if guesses else {}),
         "method": spec.method,
-        "metric": "global_test_accuracy",
-        "best": {
-            "accuracy": best["global_test_accuracy"],
-            "round": best["round"],
-            "chosen_on": chosen_on(judged),
-            **{k: best[k] for k in ("validation_accuracy",) if best.get(k) is not None},
-        },
-        "final": {"accuracy": judged[-1]["global_test_accuracy"], "round": judged[-1]["round"]},
+        **scores,
         "no_better_than_most_frequent": guesses,
         "most_frequent": known,
-        "balanced_accuracy": balanced_accuracy(judged[-1]["per_class_accuracy"]),
-        "final_loss": judged[-1]["global_test_loss"],
+        "balanced_accuracy": scores["final"]["balanced_accuracy"],
+        "final_loss": last["global_test_loss"],
         "rounds": state.round,
-        "rounds_to_target": reached,
         "totals": totals,
         "distinct_clients": folder.lines[-1].get("distinct_clients"),
         "rejected": sum(len(line.get("rejected", [])) for line in folder.lines),

@@ -11,11 +11,12 @@ from unskew.core.evaluate import judge_round
 from unskew.core.round import play_round
 from unskew.core.state import State, save_state
 from unskew.notices import warn
-from unskew.progress import Progress, progress_for, tell_columns, voice
+from unskew.progress import Progress, Shown, progress_for, tell_columns, voice
 from unskew.runs import logged
 from unskew.runs.client_names import with_names
 from unskew.runs.ended import Run, final_model
 from unskew.runs.folder import RunFolder
+from unskew.runs.judged_by import chosen
 from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
 from unskew.runs.result import summary
 from unskew.runs.saved_model import write_weights
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 def play_rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress: bool | Progress) -> Run:
     """Play what is left of the run."""
     plan, job = setup.run, setup.job
-    bar = progress_for(progress, spec.method, spec.seed, spec.rounds, state.round)
+    first = chosen(spec.metrics, setup.about)[0]
+    told = Shown(first.title, first.key)
+    bar = progress_for(progress, spec.method, spec.seed, spec.rounds, state.round, told)
     if progress is True:
         tell_columns(setup.about)
     logged.log_start(spec, plan, state.round)
@@ -55,11 +58,11 @@ def play_rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progr
                 folder.append(line | ledger | {"wall_s": round(time.perf_counter() - began, 6)})
                 state = after  # not before it is in the log: an interrupt saves the last round that is
                 bar.advance(folder.lines[-1])
-                logged.log_round(folder.lines[-1], spec.rounds)
+                logged.log_round(folder.lines[-1], spec.rounds, first)
                 if not warned and (
-                    told := idle.warning(folder.lines[-1], job.method.schedule.name, job.local)
+                    idling := idle.warning(folder.lines[-1], job.method.schedule.name, job.local)
                 ):
-                    warn(told, stacklevel=2)
+                    warn(idling, stacklevel=2)
                     warned = True
                 if folder.path is not None and state.round in spec.keep:
                     keep_model(folder.path, state)
@@ -76,7 +79,8 @@ def play_rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progr
             ended = final_model(plan, state)
             write_weights(folder.path, ended, state.round, calibrated=bool(job.method.calibrate))
         folder.save(result)
-        logged.run.info("%s is done: accuracy %.4f", spec.method, result["final"]["accuracy"])
+        ended_at = first.say(result["final"][first.name])
+        logged.run.info("%s is done: %s %s", spec.method, first.title, ended_at)
     except KeyboardInterrupt:
         logged.run.warning("%s was interrupted after round %d", spec.method, state.round)
         if checkpoints is not None and state.round:

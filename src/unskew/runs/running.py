@@ -13,6 +13,7 @@ from unskew.core.method import Method
 from unskew.core.state import State, forget_after, load_state, save_state
 from unskew.errors import InputError
 from unskew.machine.threads import single_threaded
+from unskew.metrics.own import Metric, own_metrics
 from unskew.notices import warn
 from unskew.progress import Progress, voice
 from unskew.renamed import accepts_old_names
@@ -28,6 +29,7 @@ from unskew.runs.given import (
     says_of_itself,
     take_data,
 )
+from unskew.runs.judged_by import Metrics, check_names, refuse_other_metrics
 from unskew.runs.rounds import play_rounds
 from unskew.runs.saved_model import write_card
 from unskew.runs.settings import Renewed, Settings
@@ -46,6 +48,7 @@ def run(
     out: str | Path | None = None,
     model: str | torch.nn.Module | None = None,
     method: str | Method | None = None,
+    metrics: Metrics | None = None,
     progress: bool | Progress = True,
     **given: Unpack[Settings],
 ) -> Run:
@@ -58,6 +61,8 @@ def run(
       ``(x, y, x_test, y_test)``.
     - ``model``: a model's name, or a ``torch.nn.Module`` to begin with.
     - ``method``: parts joined with +, such as ``"scaffold+sem"``, or a ``Method``.
+    - ``metrics``: names of what is reported, the first is what ``best``, ``target`` and leaderboards go by; or
+      ``{"name": function}`` for metrics of your own, where None stands for one of unskew's (``unskew.Metric``).
     - ``progress``: a bar or lines, none where it is False, or an object of your own with ``advance(line)``.
     """
     if spec is not None and not isinstance(spec, Spec):
@@ -81,9 +86,13 @@ def run(
         model = None
     elif model is not None:
         settings["model"] = f"{type(model).__module__}:{type(model).__qualname__}"
+    own: dict[str, Metric] = {}
+    if metrics is not None:
+        settings["metrics"], own = own_metrics(metrics)
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
+    check_names(spec.metrics, own)
     with voice(progress is True), single_threaded():
-        setup = set_up(spec, data, model, method)
+        setup = set_up(spec, data, model, method, metrics=own)
         spec = setup.settle(spec)
         if model is not None:
             setup.about |= model_fingerprints(setup)
@@ -106,13 +115,15 @@ def resume(
     *,
     dataset: Data | None = None,
     model: str | torch.nn.Module | None = None,
+    metrics: Metrics | None = None,
     progress: bool | Progress = True,
     **given: Unpack[Renewed],
 ) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is.
 
     ``rounds`` makes a run longer, also one that is done; the other settings cannot change a number. They are kept in
-    the run's folder. ``dataset`` is what was given in Python, or where its file lies now.
+    the run's folder. ``dataset`` is what was given in Python, or where its file lies now; ``metrics`` are other names
+    to report, or the functions that were given in Python.
     """
     folder, began, about = read_folder(_path(path, "the run to resume"))
     place = Path(path)
@@ -135,7 +146,14 @@ def resume(
             settings["dataset"] = str(dataset)
     elif dataset is not None:
         data = take_data(dataset)
+    own: dict[str, Metric] = {}
+    if metrics is not None:
+        named, own = own_metrics(metrics)
+        if set(named) != set(own) or not about.get("own_metrics"):  # functions alone choose nothing anew
+            settings["metrics"] = named
+    refuse_other_metrics(path, about, own)
     spec = find_changes(place, began, settings, len(folder.lines))
+    check_names(spec.metrics, own)
     common_rounds(place, began, spec, len(folder.lines))  # refused before anything is loaded
     over = folder.is_done and spec.rounds == began.rounds
     if not over:
@@ -144,7 +162,7 @@ def resume(
     def prepared(source: Spec) -> tuple[Setup, State]:
         if about.get("given") and data is None:  # what was given in Python is in a file now
             source = replace(source, dataset=str(dataset))
-        setup = set_up(source, data, model)
+        setup = set_up(source, data, model, metrics=own)
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
         known = common_rounds(place, began, spec, len(folder.lines))
@@ -158,7 +176,10 @@ def resume(
         if over:  # nothing is written where nothing is left to do
             setup, state = prepared(spec)
             whole = state.round >= spec.rounds and setup.is_partition(place / "partition.npz")
-            if whole and (spec.target, spec.method_label) == (began.target, began.method_label):
+            told_anew = any(
+                getattr(spec, n) != getattr(began, n) for n in ("target", "metrics", "method_label")
+            )
+            if whole and not told_anew:
                 return Run(folder, spec, state, setup.job.net, setup.partition, setup.run)
         with folder.locked(), folder.told():
             folder.check_kinds()

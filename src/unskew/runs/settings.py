@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 
 
 class Settings(TypedDict, total=False):
-    """Every setting but those that ``run`` also takes as objects: ``dataset``, ``method`` and ``model``."""
+    """Every setting but those that ``run`` also takes as objects: ``dataset``, ``method``, ``model``, ``metrics``."""
 
     data_folder: str | None
     label: str | None
@@ -72,10 +72,11 @@ class AllSettings(Settings, total=False):
     dataset: str
     method: str
     model: str
+    metrics: tuple[str, ...] | list[str]
 
 
 class Renewed(TypedDict, total=False):
-    """What a resume may be given anew, beside ``dataset``: how many rounds, and what cannot change a number."""
+    """What a resume may be given anew, beside ``dataset`` and ``metrics``: rounds, and what cannot change a number."""
 
     rounds: int
     workers: int | None

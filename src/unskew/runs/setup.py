@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,15 +21,18 @@ from unskew.core.net import Net
 from unskew.core.roster import NO_COUNTS, Roster
 from unskew.core.slots import Local
 from unskew.core.state import State, initial_state
+from unskew.core.task import Classification
 from unskew.data.aside import Aside
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.metrics import skew
+from unskew.metrics.own import Metric
 from unskew.network import network_of
 from unskew.notices import warn
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.guessing import most_frequent
+from unskew.runs.judged_by import check_names, check_on_data, describe_metrics
 from unskew.runs.load_data import load_federation
 from unskew.runs.measure import check_measures
 from unskew.runs.spec import Spec, UnsaidNumber
@@ -99,6 +104,7 @@ class Built:
     dealt: Roster
     dtype: torch.dtype
     own_model: bool  # whether the model came from Python
+    metrics: Mapping[str, Metric]  # that came from Python
 
 
 def set_up(
@@ -107,10 +113,14 @@ def set_up(
     model: Any = None,
     method: str | Method | None = None,
     engine: Engine | None = None,
+    metrics: Mapping[str, Metric] | None = None,
 ) -> Setup:
-    """Everything that a run needs before its first round; ``engine``: one of your own. Nothing is written."""
+    """Everything that a run needs before its first round. Nothing is written.
+
+    ``engine``: one of your own; ``metrics``: those that were given in Python.
+    """
     loaded = load(spec, data, method)
-    built = build(spec, loaded, model)
+    built = build(spec, loaded, model, metrics or {})
     check(spec, loaded, built)
     return start(spec, loaded, built, engine)
 
@@ -136,14 +146,17 @@ def load(
     return Loaded(method, falls, device, federation, partition, data is not None)
 
 
-def build(spec: Spec, loaded: Loaded, model: Any = None) -> Built:
+def build(
+    spec: Spec, loaded: Loaded, model: Any = None, metrics: Mapping[str, Metric] = MappingProxyType({})
+) -> Built:
     """The model, with what objectives add to it, and the plan of a round for this data."""
     from unskew.models import build as build_model
 
     dataset = loaded.federation.dataset
     dtype = torch.float64 if spec.precision == "fp64" else torch.float32
     chosen = model if model is not None else auto_model(spec.model, dataset)
-    net = Net(build_model(chosen, dataset.shape, dataset.classes, spec.seed, dtype))
+    task = Classification(keep_probabilities=bool(metrics))
+    net = Net(build_model(chosen, dataset.shape, dataset.classes, spec.seed, dtype), task)
     if not net.trainable:
         raise InputError(
             "the model has no weights to train: set requires_grad on those that clients are to train"
@@ -157,7 +170,7 @@ def build(spec: Spec, loaded: Loaded, model: Any = None) -> Built:
         **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
     )
     cohort, dealt = _cohort(spec, loaded.federation), Roster.of(loaded.federation)
-    return Built(net, local, cohort, dealt, dtype, model is not None)
+    return Built(net, local, cohort, dealt, dtype, model is not None, metrics)
 
 
 def check(spec: Spec, loaded: Loaded, built: Built) -> None:
@@ -165,6 +178,7 @@ def check(spec: Spec, loaded: Loaded, built: Built) -> None:
     dataset = loaded.federation.dataset
     if not len(dataset.y_test):
         raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
+    check_on_data(spec.metrics, built.metrics, dataset)
     for part in loaded.method.parts:
         if part.needs_counts and not built.dealt.counted:
             raise InputError(f"{part.name} {NO_COUNTS}")
@@ -202,6 +216,7 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
         faults=Faults(spec.drop, spec.late, spec.nan),
         device=str(loaded.device),
         dealt=built.dealt,
+        metrics=built.metrics,
     )
     net.to(loaded.device)
     memories = {part.name: part.init_server(net) for part in method.parts}
@@ -234,6 +249,7 @@ def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
             else {}
         ),
         "most_frequent": most_frequent(dataset),
+        **describe_metrics(built.metrics, dataset),
         "device": loaded.device.type,
         **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
@@ -249,6 +265,7 @@ def check_words(spec: Spec) -> None:
     from unskew.models import MODELS
 
     check_measures(spec.measure, Method.parse(spec.method))
+    check_names(spec.metrics)
     decay(spec.decay)
     device = device_of(spec)
     if device.type == "cpu":

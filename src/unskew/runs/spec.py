@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, argument, path_and_options
+from unskew.readings import check_target, check_twice
 from unskew.runs.describe import description, names, setting
 
 SHARE = "is a share of clients from 0 to 1"
@@ -182,13 +183,17 @@ class Spec:
     evaluate_clients: bool = setting(
         False, "watching", "Also judge the global model on every client's own data."
     )
+    metrics: tuple[str, ...] = setting(
+        (),
+        "watching",
+        "What is reported; best, target and leaderboards go by the first; default: all, accuracy first "
+        "(see `unskew metrics`).",
+        renewable=True,
+    )
     target: tuple[float, ...] = setting(
         (),
         "watching",
-        "Accuracies whose first round is reported.",
-        at_least=0,
-        at_most=1,
-        bounds="is an accuracy from 0 to 1, such as 0.9",
+        "Accuracies, or values of the first metric, whose first round is reported.",
         renewable=True,
     )
     measure: tuple[str, ...] = setting((), "watching", "Extra measurements: divergence, gamma, correlation.")
@@ -226,7 +231,7 @@ class Spec:
     def __post_init__(self) -> None:
         if isinstance(self.precision, str):
             object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
-        for name in ("features", "drop_columns"):
+        for name in ("features", "drop_columns", "metrics"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
         unsaid, default_cohort = isinstance(self.partition, Unsaid), isinstance(self.cohort, UnsaidNumber)
@@ -256,6 +261,9 @@ class Spec:
             raise InputError(
                 "validation_of says whose samples validation holds out; write validation = 0.1 too"
             )
+        check_twice(self.metrics)
+        for target in self.target:
+            check_target(target, self.metrics)
         if self.method_label is not None and (not self.method_label.strip() or "\n" in self.method_label):
             raise InputError(f'method_label is a short text such as "ours", not {self.method_label!r}')
         if self.nesterov and not self.momentum:

@@ -23,6 +23,7 @@ from unskew.runs.cell_file import write_cell
 from unskew.runs.experiment_file import MOST_CELLS, grid_values
 from unskew.runs.folder import read_folder, reason
 from unskew.runs.fork_server import stable
+from unskew.runs.judged_by import chosen
 from unskew.runs.settings import AllSettings
 from unskew.runs.spec import FREE, MOVED, Spec, UnsaidNumber
 
@@ -279,12 +280,16 @@ def table(done: list[Cell]) -> list[dict[str, Any]]:
     rows = []
     for cell in done:
         result = cell.result if cell.status == "done" else {}
+        first, *others = chosen(cell.spec.metrics, result.get("data", {}))
+        final, best = result.get("final", {}), result.get("best", {})
         rows.append(
             {
                 "cell": cell.name,
                 "status": cell.status,
-                "final": result.get("final", {}).get("accuracy"),
-                "best": result.get("best", {}).get("accuracy"),
+                "metric": first.name,
+                "final": final.get(first.name),
+                "best": best.get(first.name),
+                **({"also": {r.name: final.get(r.name) for r in others}} if result else {}),
                 "error": cell.error,
                 "folder": str(cell.folder),
             }
