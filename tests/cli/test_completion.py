@@ -92,7 +92,7 @@ def test_completing_loads_neither_torch_nor_numpy():
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["sem", "seol_kim", "False", "False"]
+    assert done.stdout.split() == ["sem", "server_sgd", "seol_kim", "False", "False"]
 
 
 def test_the_script_for_a_shell_is_shown(capsys, monkeypatch):

@@ -7,11 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from unskew.parts.advance.adaptive import Adaptive
+from unskew.core.net import Net
+from unskew.core.slots import Advance
+from unskew.core.types import Memory, Tree
+from unskew.parts.advance.moments import check_moments, first_moments, step_by_moments
 
 
 @dataclass(frozen=True)
-class FedAdagrad(Adaptive):
+class FedAdagrad(Advance):
     """Steps less in weights that have changed much so far (Reddi et al., ICLR 2021, algorithm 2).
 
     m <- beta1 m + (1 - beta1) Delta, v <- v + Delta^2 and w <- w + eta m / (sqrt(v) + tau), weight by weight, with
@@ -29,5 +32,16 @@ class FedAdagrad(Adaptive):
     beta1: float = 0.0
     tau: float = 0.001
 
-    def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
-        return v + square  # algorithm 2, FedAdagrad
+    def __post_init__(self) -> None:
+        check_moments(self.name, eta=self.eta, tau=self.tau, beta1=self.beta1)
+
+    def init_server(self, net: Net) -> Memory:
+        return first_moments(net, self.tau)
+
+    def step(self, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:
+        def second(v: Tensor, square: Tensor) -> Tensor:
+            # algorithm 2, FedAdagrad
+            return v + square
+
+        values = {"eta": self.eta, "beta1": self.beta1, "tau": self.tau}
+        return step_by_moments(params, change, memory, second, **values)

@@ -7,11 +7,14 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from unskew.parts.advance.adaptive import Adaptive
+from unskew.core.net import Net
+from unskew.core.slots import Advance
+from unskew.core.types import Memory, Tree
+from unskew.parts.advance.moments import check_moments, first_moments, step_by_moments
 
 
 @dataclass(frozen=True)
-class FedYogi(Adaptive):
+class FedYogi(Advance):
     """Adam whose second moment moves by a share of the change alone, so that it falls slowly (Reddi et al., ICLR 2021).
 
     m <- beta1 m + (1 - beta1) Delta, v <- v - (1 - beta2) Delta^2 sign(v - Delta^2) and
@@ -32,6 +35,16 @@ class FedYogi(Adaptive):
     beta2: float = 0.99
     tau: float = 0.001
 
-    def second_moment(self, v: Tensor, square: Tensor) -> Tensor:
-        # algorithm 2, FedYogi; v stays positive: it loses less than the square, and only where that is below v
-        return v - (1 - self.beta2) * square * (v - square).sign()
+    def __post_init__(self) -> None:
+        check_moments(self.name, eta=self.eta, tau=self.tau, beta1=self.beta1, beta2=self.beta2)
+
+    def init_server(self, net: Net) -> Memory:
+        return first_moments(net, self.tau)
+
+    def step(self, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:
+        def second(v: Tensor, square: Tensor) -> Tensor:
+            # algorithm 2, FedYogi; v stays positive: it loses less than the square, and only where that is below v
+            return v - (1 - self.beta2) * square * (v - square).sign()
+
+        values = {"eta": self.eta, "beta1": self.beta1, "tau": self.tau}
+        return step_by_moments(params, change, memory, second, **values)

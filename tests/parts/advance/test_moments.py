@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from by_hand import FakeNet, numbers
+from unskew.core.method import Method
 from unskew.errors import InputError
 from unskew.parts.advance import FedAdagrad, FedAdam, FedYogi
 
@@ -74,6 +75,13 @@ def test_the_papers_defaults():
     assert [(p.beta1, p.beta2, p.tau) for p in (FedAdam(), FedYogi())] == [(0.9, 0.99, 0.001)] * 2
     assert (FedAdagrad().beta1, FedAdagrad().tau) == (0.0, 0.001)
     assert FedAdam().init_server(FakeNet())["v"]["w"].tolist() == [1e-6, 1e-6]  # type: ignore[arg-type]
+
+
+def test_values_by_place_are_in_the_order_of_the_paper():
+    """eta, then both shares, then tau."""
+    assert Method.parse("fedadam(0.1, 0.8, 0.95, 0.01)").advance == FedAdam(
+        eta=0.1, beta1=0.8, beta2=0.95, tau=0.01
+    )
 
 
 @pytest.mark.parametrize(
