@@ -14,10 +14,11 @@ import pytest
 
 from unskew.cli import main
 from unskew.errors import InputError
+from unskew.runs.folder import UNSEALED
 from unskew.runs.running import run
 from unskew.runs.setup import check_words
 from unskew.runs.spec import Spec
-from unskew.runs.sweep import Cell, cells, folder_name, sweep, table
+from unskew.runs.sweep import Cell, cells, choices, folder_name, sweep, table
 from unskew.sealed import unseal
 
 TINY: dict[str, Any] = {"clients": 6, "rounds": 2, "model": "linear", "partition": "iid", "engine": "loop"}
@@ -281,3 +282,21 @@ def test_cells_are_specs_with_folders_named_by_their_values(tmp_path: Path) -> N
         "method=fedavg(uniform=true),target=(0.5,_0.9)",
     ]
     assert made[1].spec == Spec(**TINY, method="fedavg(uniform=true)", target=(0.5, 0.9))
+
+
+def test_a_sweep_says_which_settings_it_chooses_and_on_what(tmp_path: Path) -> None:
+    """The mean over seeds of the best rounds' validation accuracy; a setting with a failed seed is not chosen."""
+    grid = {"lr": [0.1, 0.2, 0.3], "seed": [0, 1]}
+    found = cells({"validation": 0.1}, grid, tmp_path)
+    scores = {0.1: (0.9, 0.5), 0.2: (0.8, 0.7), 0.3: (0.99, 0.99)}
+    for cell in found:
+        test, chosen = scores[cell.spec.lr]
+        cell.status = "failed" if (cell.spec.lr, cell.spec.seed) == (0.3, 1) else "done"
+        cell.folder.mkdir(parents=True)
+        about = {"format": UNSEALED, "spec": cell.spec.as_dict(), "data": {}}
+        (cell.folder / "spec.json").write_text(json.dumps(about))
+        best = {"accuracy": test, "validation_accuracy": chosen, "round": 1, "chosen_on": "validation"}
+        (cell.folder / "result.json").write_text(json.dumps({"status": "done", "best": best}))
+    (choice,) = choices(found, grid)
+    assert (choice.settings, choice.on, choice.value, choice.test) == ("lr=0.2", "validation", 0.7, 0.8)
+    assert choices([cell for cell in found if cell.spec.lr == 0.1], {"seed": [0, 1]}) == []

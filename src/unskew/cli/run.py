@@ -17,6 +17,7 @@ from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings, written
 from unskew.cli.stopping import Interrupted
+from unskew.readings import Reading, validation_key
 
 if TYPE_CHECKING:
     from unskew.runs.ended import Run
@@ -145,6 +146,23 @@ def _spread(alone: dict[str, Any]) -> str:
     return said + (f"; {left} of {alone['of']} clients had no turn or no sample" if left else "")
 
 
+def _best(best: dict[str, Any], first: Reading) -> str:
+    """The best round, and on what it was chosen."""
+    said = f"{first.say(best.get(first.name))} at round {best['round']}, chosen on "
+    if best["chosen_on"] == "test":
+        return said + "the test set"
+    return said + f"validation ({first.say(best.get(validation_key(first.key)))})"
+
+
+def _tested(tested: dict[str, Any]) -> str:
+    """How clients do on their own test samples."""
+    if not tested["clients"]:
+        return "nobody was tested: no client has both trained and test samples of its own"
+    said = f"{tested['mean']:.4f} mean test accuracy on {tested['clients']} clients' own samples, sd {tested['sd']:.4f}"
+    worst = min(tested.get("each") or [], key=lambda one: one["accuracy"], default=None)
+    return said + f", worst {tested['min']:.4f}" + (f" (client {worst['client']})" if worst else "")
+
+
 def show(ended: Run, as_json: bool) -> None:
     """What came out, in a table or as one JSON object."""
     result = ended.result
@@ -175,7 +193,8 @@ def show(ended: Run, as_json: bool) -> None:
         "final": f"[bold]{first.say(final.get(first.name))}[/] {judged} after round {final['round']}",
         **({"and": ", ".join(f"{r.title} {r.say(final.get(r.name))}" for r in others)} if others else {}),
         **({"spread": _spread(alone)} if alone and alone["clients"] else {}),
-        "best": f"{first.say(result['best'].get(first.name))} at round {result['best']['round']}",
+        "best": _best(result["best"], first),
+        **({"clients": _tested(tested)} if (tested := result.get("client_tests")) else {}),
         "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
         **({"air": f"{totals['air_s']:,.1f} s on the air"} if "air_s" in totals else {}),

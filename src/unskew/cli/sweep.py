@@ -81,7 +81,7 @@ def _swept(
         return _listed(cells, folder, as_json)
     with teller:
         done = start(grid, folder, processes=teller.at_a_time, tell=teller, **fixed)
-    return _shown(done, folder, as_json)
+    return _shown(done, grid, folder, as_json)
 
 
 def _listed(cells: list[Cell], folder: Path, as_json: bool) -> int:
@@ -100,19 +100,26 @@ def _listed(cells: list[Cell], folder: Path, as_json: bool) -> int:
     return 1 if failed else 0
 
 
-def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
+def _shown(done: list[Cell], grid: dict[str, Any], folder: Path, as_json: bool) -> int:
     """What came out, in a table or as one JSON object."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
-    from unskew.runs.sweep import table
+    from unskew.runs.sweep import choices, table
 
-    rows = table(done)
+    rows, chosen = table(done), choices(done, grid)
     if as_json:
         tables = [about["table"] for about in tables_of(done)]
         typer.echo(
-            json.dumps({"cells": rows, "folder": str(folder), **({"tables": tables} if tables else {})})
+            json.dumps(
+                {
+                    "cells": rows,
+                    "chosen": [choice.as_dict() for choice in chosen],
+                    "folder": str(folder),
+                    **({"tables": tables} if tables else {}),
+                }
+            )
         )
     else:
         firsts = list(dict.fromkeys(row["metric"] for row in rows))
@@ -121,10 +128,16 @@ def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
             also = [name for name in also if name == "balanced_accuracy"]
         shown = Table(box=None, padding=(0, 2, 0, 0))
         shown.add_column("cell", overflow="fold")
-        for head in ("status", "final", "best", *map(_head, also)):
+        validated = any(row["validation"] is not None for row in rows)  # what chose the best round
+        for head in ("status", "final", "best", *(["validation"] if validated else []), *map(_head, also)):
             shown.add_column(head, no_wrap=True)
         for row in rows:
-            values = [row["final"], row["best"], *(row.get("also", {}).get(name) for name in also)]
+            values = [
+                row["final"],
+                row["best"],
+                *([row["validation"]] if validated else []),
+                *(row.get("also", {}).get(name) for name in also),
+            ]
             numbers = ["-" if value is None else f"{value:.4f}" for value in values]
             shown.add_row(escape(row["cell"]), row["status"], *numbers)
         if firsts != ["accuracy"]:
@@ -138,6 +151,8 @@ def _shown(done: list[Cell], folder: Path, as_json: bool) -> int:
             if row["error"]:
                 told = f"[red]{escape(row['cell'])}[/]: {escape(row['error'])}"
                 console.print(told, soft_wrap=True, highlight=False)
+        for choice in chosen:
+            console.print(escape(choice.in_words()), soft_wrap=True, highlight=False)
         following = escape(f"unskew report {shlex.quote(str(folder))}")
         console.print(f"next: {following}", soft_wrap=True, highlight=False)
     return 1 if any(row["status"] == "failed" for row in rows) else 0

@@ -19,7 +19,10 @@ from unskew.errors import InputError
 from unskew.machine.cores import cores
 from unskew.notices import warn
 from unskew.progress import working
+from unskew.readings import Reading, validation_key
 from unskew.runs.cell_file import write_cell
+from unskew.runs.chosen import Choice, choose_settings, method_family
+from unskew.runs.describe import description
 from unskew.runs.experiment_file import MOST_CELLS, grid_values
 from unskew.runs.folder import read_folder, reason
 from unskew.runs.fork_server import stable
@@ -275,6 +278,32 @@ def _mark(cell: Cell) -> None:
         cell.status = "done"
 
 
+def choices(done: list[Cell], grid: Mapping[str, Any]) -> list[Choice]:
+    """The settings that the sweep speaks for, of each method on each data; none where only seeds were swept."""
+    problem = [name for name in grid if description(Spec, name).own_problem]
+    free = [n for n in grid if n not in (*problem, "seed", "method_label")]
+    tried: dict[str, dict[str, dict[int, dict[str, Any]]]] = {}
+    first: dict[str, Reading] = {}
+    for cell in done:
+        settings = {name: getattr(cell.spec, name) for name in (*problem, *free)}
+        family = method_family(cell.spec.method)
+        of = ", ".join([family, *(f"{name}={settings[name]}" for name in problem)])
+        here = ", ".join(
+            f"{name}={settings[name]}" for name in free if name != "method" or cell.spec.method != family
+        )
+        seeds = tried.setdefault(of, {}).setdefault(here or cell.spec.method, {})
+        if cell.status == "done" and "best" in (result := cell.result):
+            first.setdefault(of, chosen(cell.spec.metrics, result.get("data", {}))[0])
+            seeds[cell.spec.seed] = result["best"]
+    found = []
+    for of, settings_tried in tried.items():
+        most = max(map(len, settings_tried.values()))
+        whole = {name: list(seeds.values()) for name, seeds in settings_tried.items() if len(seeds) == most}
+        if most and (choice := choose_settings(of, whole, first[of])) is not None:
+            found.append(choice)
+    return found
+
+
 def table(done: list[Cell]) -> list[dict[str, Any]]:
     """One row a cell: what it was, how it ended, what came out."""
     rows = []
@@ -289,6 +318,8 @@ def table(done: list[Cell]) -> list[dict[str, Any]]:
                 "metric": first.name,
                 "final": final.get(first.name),
                 "best": best.get(first.name),
+                "best_chosen_on": best.get("chosen_on"),
+                "validation": best.get(validation_key(first.key)),
                 **({"also": {r.name: final.get(r.name) for r in others}} if result else {}),
                 "error": cell.error,
                 "folder": str(cell.folder),

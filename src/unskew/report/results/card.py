@@ -20,7 +20,8 @@ def run_card(run: Run) -> str:
     numbers: list[tuple[str, str]] = []
     if record.judged:
         numbers.append(("final", f"{record.final[ACCURACY]:.2%}"))
-        numbers.append((f"best, round {record.best['round']}", f"{record.best[ACCURACY]:.2%}"))
+        by = " by validation" if record.chosen_on == "validation" else ""
+        numbers.append((f"best{by}, round {record.best['round']}", f"{record.best[ACCURACY]:.2%}"))
     numbers += [
         ("rounds", f"{record.round} of {record.spec.rounds}"),
         ("traffic", words.size(record.bytes_moved)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from unskew.errors import InputError, unknown
 from unskew.report.results.baseline import baseline_method, baseline_note
+from unskew.report.results.choice import choices
 from unskew.report.results.damage import refuse_without_numbers, with_damage
 from unskew.report.results.gather import ACCURACY, Record, look_into
 from unskew.report.results.groups import Problem, canonical, problems, uncounted
@@ -52,6 +53,7 @@ class Comparison:
                     "name": problem.name,
                     "baseline_note": note or None,
                     "leaderboard": [row.as_dict() for row in rows],
+                    "chosen": [choice.as_dict() for choice in choices(rows)],
                 }
                 for (problem, rows), note in zip(self.tables, self.notes, strict=True)
             ],
@@ -116,6 +118,12 @@ def _said(record: Record, goals: Mapping[str, float]) -> dict[str, Any]:
         "round": record.round,
         "rounds": record.spec.rounds,
         "final": {"accuracy": record.final[ACCURACY], "round": record.final["round"]} if judged else None,
-        "best": {"accuracy": record.best[ACCURACY], "round": record.best["round"]} if judged else None,
+        "best": {
+            "accuracy": record.best[ACCURACY],
+            "round": record.best["round"],
+            "chosen_on": record.chosen_on,
+        }
+        if judged
+        else None,
         "cost_to_target": {name: cost_until(record, target) for name, target in goals.items()},
     }

@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from unskew.errors import InputError
 from unskew.progress import working
 from unskew.report.results.search import LeftOut, run_folders
+from unskew.runs.chosen import ChosenOn, best_line, chosen_on
 from unskew.runs.folder import Damage, read_folder
 from unskew.runs.spec import Spec
 
@@ -69,8 +70,13 @@ class Record:
 
     @property
     def best(self) -> dict[str, Any]:
-        """The first of the rounds with the highest accuracy."""
-        return max(self.judged, key=lambda line: float(line[ACCURACY]))
+        """The first of the rounds that are best, on what they are ``chosen_on``."""
+        return best_line(self.judged)
+
+    @property
+    def chosen_on(self) -> ChosenOn:
+        """Validation samples where the run set some aside, else the test set."""
+        return chosen_on(self.judged)
 
     @property
     def diverged(self) -> bool:

@@ -11,14 +11,16 @@ from unskew.report.results.gather import ACCURACY, Record
 from unskew.report.results.groups import Group, Problem
 from unskew.report.results.reach import Reached, reached
 from unskew.report.results.statistics import Difference, Estimate, Spread, estimate, holm, paired
+from unskew.runs.chosen import ChosenOn
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
     """One group in numbers. Accuracies are global test accuracies of the global model, as shares of 1.
 
-    ``final`` is that of the last judged round, ``best`` the highest of any judged round, seed by seed;
-    ``difference`` is that of the finals. Costs are totals of a run, averaged over the seeds.
+    ``final`` is that of the last judged round, ``best`` that of the best judged round, seed by seed, ``chosen_on``
+    validation samples where all its runs have set some aside, else on the test set; ``difference`` is that of the
+    finals. Costs are totals of a run, averaged over the seeds.
     """
 
     group: Group
@@ -26,6 +28,7 @@ class Row:
     best: Estimate
     final_rounds: tuple[int, ...]
     best_rounds: tuple[int, ...]
+    chosen_on: ChosenOn
     baseline: Group | None
     difference: Difference | None
     p_holm: float | None
@@ -68,6 +71,7 @@ class Row:
             "final_rounds": list(self.final_rounds),
             **_flat("best_accuracy", self.best),
             "best_rounds": list(self.best_rounds),
+            "best_chosen_on": self.chosen_on,
             "baseline": self.baseline.label if self.baseline else None,
             "difference_mean": d.mean if d else None,
             "difference_sd": d.sd if d else None,
@@ -139,6 +143,7 @@ def _row(
         best=estimate([record.best[ACCURACY] for record in runs], spread),
         final_rounds=tuple(int(record.final["round"]) for record in runs),
         best_rounds=tuple(int(record.best["round"]) for record in runs),
+        chosen_on="validation" if all(record.chosen_on == "validation" for record in runs) else "test",
         baseline=base,
         difference=difference,
         p_holm=None,

@@ -65,7 +65,9 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
             "best, %",
             "number",
             lambda row: _results(
-                "with_note", _estimate(row.best, full=True), f"in round {words.span(row.best_rounds)}"
+                "with_note",
+                _estimate(row.best, full=True),
+                f"in round {words.span(row.best_rounds)}, {words.CHOSEN[row.chosen_on]}",
             ),
         )
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from unskew.report.page import Block, Figure, Heading, Paragraph, TableBlock, save_page
 from unskew.report.rendering import piece
 from unskew.report.results import words
+from unskew.report.results.choice import choices
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.curves import learning_curves
 from unskew.report.results.data import class_names, data_section
@@ -34,6 +35,7 @@ from unskew.report.results.repeat import alone, shared, whole
 from unskew.report.results.search import left_out_told
 from unskew.report.results.sharing import sharing_section
 from unskew.report.results.statistics import Spread
+from unskew.report.results.tested import is_tested, tested_section
 from unskew.report.results.usage import usage_bars, usage_told
 from unskew.report.theme import themed
 
@@ -88,8 +90,10 @@ PLUS_MINUS: dict[Spread, str] = {
 
 READING = (
     "Accuracy is the global test accuracy: the share of the data set's own test samples that the global model "
-    "gets right. Final is that of the last round that was evaluated; best is the highest of any evaluated round, "
-    "seed by seed, and so was chosen on the test set: compare methods by the final.",
+    "gets right. Final is that of the last round that was evaluated. Best is that of the best evaluated round, seed by "
+    "seed. Where runs have set samples aside for validation, the best round is the one that is best on those, and the "
+    "test set had no say in it; without, it is the highest and was chosen on the test set: compare methods by the "
+    "final then. Targets are reached on the test set.",
     "The difference to the baseline is paired: the same seed means the same split of the data, so both are "
     "compared seed by seed, over the seeds they share. p is the two-sided paired t-test; with fewer than two "
     "common seeds there is none. Where several methods are compared, Holm's correction is given beside it.",
@@ -117,6 +121,7 @@ def _links(compared: Comparison) -> list[tuple[str, str]]:
     else:
         first = [("leaderboard", "Leaderboard")]
         first += [("reach0", "Cost to a target")] if compared.tables[0][1][0].reached else []
+        first += [("tested", "Clients")] if any(map(is_tested, compared.tables[0][1])) else []
         first += [("curves", "Learning curves"), ("classes", "By class")]
         first += [("costs", "Costs"), ("faults", "Faults"), ("data", "Data")]
     return [*first, ("disclosure", "Disclosure"), ("runs", "All runs"), ("repeat", "Repeat it")]
@@ -127,9 +132,13 @@ def _problem(
 ) -> Iterator[Block]:
     yield Heading("Leaderboard", f"leaderboard{tail}", level)
     yield leaderboard_table(rows, looks)
+    yield from (Paragraph(choice.in_words()) for choice in choices(rows))
     if joining := list(joining_section(rows, looks)):
         yield Heading("Should a client join?", f"joining{tail}", level)
         yield from joining
+    if tested := list(tested_section(rows)):
+        yield Heading("Every client on its own test samples", f"tested{tail}", level)
+        yield from tested
     for at, goal in enumerate(rows[0].reached):
         yield Heading(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
         if not goal.asked:

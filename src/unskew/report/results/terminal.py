@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from unskew.report.results import words
+from unskew.report.results.choice import choices
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.search import left_out_told
@@ -25,6 +26,8 @@ def show(compared: Comparison, console: Console) -> None:
         if note and len(compared.tables) > 1:
             console.print(f"[yellow]{escape(note)}[/]", highlight=False)
         console.print(table(rows))
+        for choice in choices(rows):
+            console.print(escape(choice.in_words()), highlight=False)
         for at, goal in enumerate(rows[0].reached):
             if goal.asked:
                 console.print(f"\n[dim]cost to reach {words.goal(goal)}, mean over the seeds that do[/]")

@@ -12,12 +12,17 @@ from unskew.report.results.leaderboard import Row
 from unskew.report.results.reach import Reached
 from unskew.report.results.statistics import Difference, Estimate, Spread
 from unskew.report.results.staying import gaining, lower_bound, range_of
+from unskew.runs.chosen import ChosenOn
 from unskew.runs.guessing import no_better, verdict
 
 DASH = "–"
 SURE = 0.05
 MEANING: dict[Spread, str] = {"ci": "half the 95% interval", "sd": "the standard deviation"}
 """What ± is, in words."""
+
+
+CHOSEN: dict[ChosenOn, str] = {"validation": "chosen on validation", "test": "chosen on the test set"}
+"""On what the best round was chosen."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,8 @@ def _of_methods(rows: Sequence[Row]) -> Headline:
             f"{first.group.label} reaches {first.final.mean:.1%} global test accuracy{so_far}",
             f"{'Last' if so_far else 'Final'} accuracy of the global model on the global test set: "
             f"{percent(first.final)} "
-            f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}.{blown}{above}",
+            f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}, {CHOSEN[first.chosen_on]}."
+            f"{blown}{above}",
         )
     base = next((row for row in running if row.group is first.baseline), None)
     if base is None or base is first:
