@@ -40,7 +40,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownWork:
     """The number that is told of a round: what it is called, and where a line of the log has it."""
 
     title: str = "accuracy"
@@ -66,7 +66,7 @@ class Silent:
 class Lines(Silent):
     """One line about every tenth of the run, and one a minute at least, for logs and pipes."""
 
-    def __init__(self, method: str, rounds: int, done: int, shown: Shown = Shown()):
+    def __init__(self, method: str, rounds: int, done: int, shown: ShownWork = ShownWork()):
         self.shown = shown
         self.method, self.rounds, self.first, self.began = method, rounds, done, time.monotonic()
         self.said = self.began
@@ -83,7 +83,7 @@ class Lines(Silent):
 class Bar:
     """A Rich progress bar on stderr."""
 
-    def __init__(self, label: str, rounds: int, done: int, shown: Shown = Shown()):
+    def __init__(self, label: str, rounds: int, done: int, shown: ShownWork = ShownWork()):
         self.shown = shown
         self.bar = make_bar()
         self.task = self.bar.add_task(label, total=rounds, completed=done, said="")
@@ -274,7 +274,7 @@ def is_terminal() -> bool:
 
 
 def progress_for(
-    wanted: bool | Progress, method: str, seed: int, rounds: int, done: int, shown: Shown = Shown()
+    wanted: bool | Progress, method: str, seed: int, rounds: int, done: int, shown: ShownWork = ShownWork()
 ) -> Progress:
     """What shows how far a run is: what its caller brought, or the bar or the lines that fit where it runs."""
     if not wanted:

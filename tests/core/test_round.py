@@ -307,7 +307,13 @@ def test_the_weights_of_fedavg_sum_to_one_or_to_nothing() -> None:
 def test_evaluation_says_what_each_number_is() -> None:
     """Accuracy over the test set, by class, and over clients where asked; rounds that are not judged say nothing."""
     ended = run(
-        dataset=tiny(), rounds=4, cohort=4, evaluate=3, evaluate_clients=True, model="linear", progress=False
+        dataset=tiny(),
+        rounds=4,
+        cohort=4,
+        evaluate=3,
+        evaluate_clients=True,
+        model="linear",
+        progress=False,
     )
     judged = [line["round"] for line in ended.folder.lines if "global_test_accuracy" in line]
     assert judged == [3, 4]

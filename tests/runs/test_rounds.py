@@ -475,7 +475,9 @@ def test_a_run_that_failed_says_why_and_goes_on(whole: Run, tmp_path: Path) -> N
     told = unseal((out / "result.json").read_text(), required=True)
     assert told == {"status": "failed", "error": "ZeroDivisionError: stopped", "round": 3}
     refused(
-        f"{out} already holds a run (failed); go on with it by `unskew resume {out}`", dataset=tiny(), out=out
+        f"{out} already holds a run (failed); go on with it by `unskew resume {out}`",
+        dataset=tiny(),
+        out=out,
     )
     assert same(resume(out, dataset=tiny(), progress=False), whole)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 CHANCE = 0.5
-WIDEST = 1 / 8
+WIDEST_MASK = 1 / 8
 """Of a mask, as a share of the axis; small enough that a class survives two of them."""
 SHIFT = 0.1
 
@@ -31,7 +31,7 @@ def spectrogram(x: Tensor, rng: np.random.Generator) -> Tensor:
 
 def _mask(count: int, length: int, rng: np.random.Generator) -> Tensor:
     """[count, length]: one stretch each, nowhere in half of the samples."""
-    width = np.floor(rng.uniform(0, length * WIDEST + 1, count)) * (rng.random(count) < CHANCE)
+    width = np.floor(rng.uniform(0, length * WIDEST_MASK + 1, count)) * (rng.random(count) < CHANCE)
     start = np.floor(rng.random(count) * (length - width + 1))
     at = np.arange(length)[None]
     return torch.from_numpy((at >= start[:, None]) & (at < (start + width)[:, None]))

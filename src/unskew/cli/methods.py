@@ -12,7 +12,7 @@ from unskew.cli.app import app
 from unskew.cli.options import Json
 
 if TYPE_CHECKING:
-    from unskew.parts.catalogue import Entry
+    from unskew.parts.catalogue import CatalogueEntry
 
 
 @app.command()
@@ -62,7 +62,7 @@ def methods(
     )
 
 
-def find(name: str) -> Entry:
+def find(name: str) -> CatalogueEntry:
     """What there is to say of a part or a preset, or of one's own by package.module:Class, values or not."""
     from unskew.errors import unknown
     from unskew.parts.catalogue import entry_of_class, parts, presets

@@ -14,10 +14,10 @@ import math
 
 
 def nearest(steps: float) -> int:
-    """The nearest whole number of steps, a half up; what rounding in floating point lacks of a half is given."""
+    """The nearest whole number of steps; a half rounds up, also where floating point makes it a little less."""
     return math.floor(steps + 0.5 + 1e-9)
 
 
 def in_round(t: int, steps: float) -> int:
-    """The steps of round ``t``, where each has ``steps`` on average and what was rounded is made up for."""
+    """The steps of round ``t``: over many rounds they are ``steps`` on average, since each round corrects the last."""
     return nearest((t + 1) * steps) - nearest(t * steps)

@@ -47,7 +47,7 @@ class ClientJob:
     t: int
     start: Tree  # the whole model: parameters and statistics
     anchor: Tree
-    held: Tensor  # the client's places in the pool; from its length on, of what the client made itself
+    held: Tensor  # the client's places in the pool; places past the pool's end are samples that the client made itself
     plan: Plan
     lr: float
     census: Tensor

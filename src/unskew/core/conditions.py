@@ -71,7 +71,7 @@ def planned(roster: Roster, cohort: int = 10) -> Planned:
 
 @dataclass(frozen=True)
 class Objection:
-    """Why a part does not suit: it is refused, or of ``share`` of the clients or models it makes nothing."""
+    """Why a part does not suit: either it is refused, or it does nothing for this ``share`` of clients or models."""
 
     sentence: str
     refused: bool = False
@@ -99,7 +99,7 @@ def sem(plan: Planned, hops: int = 2, via: str = "peer") -> Objection | None:
     return None
 
 
-def handed_over_in_vain(plan: Planned, hops: int = 2) -> Objection | None:
+def check_hand_over(plan: Planned, hops: int = 2) -> Objection | None:
     """Clients whose visit has too few steps to be divided: their model is trained at fewer clients than it visits."""
     held = plan.sizes > 0
     short = held & (plan.visit_steps() < hops)
@@ -159,7 +159,7 @@ def flea(plan: Planned, share: float = 0.1) -> Objection | None:
 
 CONDITIONS: dict[str, tuple[Callable[..., Objection | None], ...]] = {
     "phase_shift": (phase_shift,),
-    "sem": (sem, handed_over_in_vain),
+    "sem": (sem, check_hand_over),
     "fedaug": (fedaug,),
     "flea": (flea,),
     "daca": (lambda plan: clustered(plan, "daca"),),

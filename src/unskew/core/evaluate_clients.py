@@ -15,6 +15,7 @@ import torch
 from unskew.arrays import Array
 from unskew.core.engine import RunPlan
 from unskew.core.score import (
+    describe_clients,
     evaluate_model,
     metric_names,
     name_scores,
@@ -23,7 +24,6 @@ from unskew.core.score import (
     score_test,
     score_validation,
     spread,
-    told_of_clients,
     validation_names,
 )
 from unskew.core.state import State
@@ -93,7 +93,7 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
         found |= name_validation(judged)
     at_home = table["own"].numpy()[who]
     if clients:  # not everybody may have data to be judged on
-        found |= told_of_clients(run, who[~np.isnan(at_home)], at_home[~np.isnan(at_home)])
+        found |= describe_clients(run, who[~np.isnan(at_home)], at_home[~np.isnan(at_home)])
     return found
 
 

@@ -20,7 +20,7 @@ Store = Literal["full", "half", "byte"]
 
 LARGEST = torch.finfo(torch.float16).max
 TURN = 0x2545F4914F6CDD1D
-"""What the key of a pass over the buffer differs by from the last one's."""
+"""Added to the key of a random order for every further pass over the buffer."""
 
 
 def store_rows(rows: Tensor, store: Store) -> Tree:
@@ -99,7 +99,7 @@ def batch_of(held: Tree, draws: Tree, width: int) -> tuple[Tensor, Tensor]:
     last batch of a pass is short, its places are filled up from the beginning of the pass: whoever wants short
     batches leaves out the places that are marked False.
     """
-    # a row of clients that only fills up a block has drawn nothing
+    # rows that only fill a block of stacked clients belong to nobody, and have no numbers drawn for them
     size, number, room = draws["deal size"].clamp_min(1), draws["deal step"], len(held["rows"])
     count = held.get("count", torch.full_like(size, room))
     batches = torch.div(count + size - 1, size, rounding_mode="floor")

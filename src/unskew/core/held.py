@@ -62,7 +62,9 @@ class Held:
     dataset: Dataset = field(
         repr=False
     )  # of all clients that live in this process: look at no place but one's own
-    places: Ids = field(repr=False)  # in the data set; from its length on, of what the client made itself
+    places: Ids = field(
+        repr=False
+    )  # in the data set; places past its end are samples that the client made itself
     made: Made | None = field(default=None, repr=False)
 
     def __len__(self) -> int:

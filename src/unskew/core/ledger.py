@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from unskew.core.air import Air
-from unskew.core.faults import finite
 from unskew.core.idle import Idle
 from unskew.core.sharing import Sharing
 from unskew.core.slot_names import LABEL_COUNTS
@@ -165,13 +164,9 @@ class Ledger:
         self.told(f"{part.name} numbers", np.array(sorted(self.held), np.int64), part.tells)
         self.notes.update(notes)
 
-    def sound(self, update: Update) -> Update:
-        """The answers that are numbers; whose are not is noted."""
-        good = finite(update)
-        if good.all():
-            return update
-        self.notes["rejected"] = self.notes.get("rejected", []) + update.clients[~good].tolist()
-        return update.take(good)
+    def refused(self, clients: Ids) -> None:
+        """These clients' updates were refused, since they hold numbers that are not finite."""
+        self.notes["rejected"] = self.notes.get("rejected", []) + clients.tolist()
 
     @property
     def everyone(self) -> Ids:

@@ -106,7 +106,7 @@ class Roster:
 
     @property
     def typical(self) -> int:
-        """How many samples a client holds that holds some: the median."""
+        """The median size of the clients that hold any samples."""
         return int(np.median(self.sizes[self.sizes > 0])) if self.sizes.any() else 0
 
     @cached_property

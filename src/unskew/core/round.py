@@ -8,7 +8,7 @@ objective what does a client minimise?                   (unskew.core.client)
 upload    in which form does an update leave the client? (unskew.core.upload)
 aggregate how do updates become one change?
 advance   how far does the server step along it?
-calibrate what is done to a copy before it is judged?    (unskew.run)
+calibrate what is done to a copy before it is judged?    (unskew.core.evaluate)
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from unskew.core.air import air_of
 from unskew.core.dispatch import STATISTICS
 from unskew.core.engine import Job, RunPlan
 from unskew.core.evaluate_clients import mark_stale
+from unskew.core.faults import finite
 from unskew.core.held import Moment
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
@@ -92,7 +93,9 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
             store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
         ledger.received(leg, update)
-        update = ledger.sound(update)
+        if not (whole := finite(update)).all():
+            ledger.refused(update.clients[~whole])
+            update = update.take(whole)
         if leg.source == "own" and len(update):
             store = store.put(OWN_MODEL, update.clients, update.params)
             server[OWN_MODEL] = mark_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)

@@ -26,7 +26,7 @@ def evaluate_model(run: RunPlan, model: Tree, clients: bool = False) -> dict[str
     if "validation" in run.as_dealt.aside:
         found |= name_validation(score_validation(run, model))
     if clients:
-        found |= told_of_clients(run, *judge_clients(run, model))
+        found |= describe_clients(run, *judge_clients(run, model))
     return found
 
 
@@ -46,7 +46,7 @@ def own_data(dealt: Roster) -> tuple[Array, Moment]:
     return (dealt.sizes, OWN) if tests is None else (tests, OWN_TEST)
 
 
-def told_of_clients(run: RunPlan, who: Ids, shares: Array) -> dict[str, Any]:
+def describe_clients(run: RunPlan, who: Ids, shares: Array) -> dict[str, Any]:
     """Accuracies of clients as a line of the log has them: the mean over clients, the lowest, and the spread.
 
     Their names say on which samples they were found.

@@ -61,7 +61,7 @@ def decode_update(job: Job, leg: Leg, update: Update) -> Update:
             anchor = {k: v[update.rows[i]] for k, v in leg.start.items()} if leg.stacked else leg.start
         models.append(decode_model(parts, message, anchor, {k: v[i] for k, v in update.params.items()}))
     params = stack(models)
-    # as far as the server can tell: what legs before the last one went, it does not know
+    # the server sees the last leg alone: how far earlier legs went stays between clients
     moved = {k: params[k] - update.base[k] for k in job.net.trainable}
     return replace(update, params=params, moved=moved, messages=[])
 

@@ -140,7 +140,7 @@ class Federation:
 
     @property
     def typical(self) -> int:
-        """How many samples a client holds that holds some: the median."""
+        """The median size of the clients that hold any samples."""
         return int(np.median(self.sizes[self.sizes > 0])) if len(self.indices) else 0
 
     @cached_property

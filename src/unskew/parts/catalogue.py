@@ -36,7 +36,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """All that a listing says of a part or a preset."""
 
     write: str
@@ -56,14 +56,14 @@ class Entry:
 
 
 @functools.cache
-def parts() -> Mapping[str, Entry]:
+def parts() -> Mapping[str, CatalogueEntry]:
     """Every part by name, slot after slot, as its slot's folder lists it; disclosures are those of its defaults."""
     kinds = ((slot, kind) for slot in SLOTS for kind in listed_classes(f"parts/{slot}"))
     return {kind.variable("name"): _entry_of(kind, slot) for slot, kind in kinds}
 
 
 @functools.cache
-def presets() -> Mapping[str, Entry]:
+def presets() -> Mapping[str, CatalogueEntry]:
     """Every preset by name: the papers and disclosures of its parts."""
     return {name: _preset(name, written, text) for name, (written, text) in PRESETS.items()}
 
@@ -73,7 +73,7 @@ def disclosures() -> Mapping[str, tuple[str, ...]]:
     return {name: entry.discloses for name, entry in parts().items()}
 
 
-def entry_of_class(kind: type[Any], written: str) -> Entry:
+def entry_of_class(kind: type[Any], written: str) -> CatalogueEntry:
     """The entry of a part's class, which is written so in an expression: for parts of one's own."""
     if not dataclasses.is_dataclass(kind):
         raise InputError(f"{written} must be a @dataclass(frozen=True), whose fields are its parameters")
@@ -83,7 +83,7 @@ def entry_of_class(kind: type[Any], written: str) -> Entry:
     return _entry(written, told.slot, inspect.getdoc(kind) or "", told.paper, told.discloses, fields)
 
 
-def _entry_of(kind: SourceClass, slot: str) -> Entry:
+def _entry_of(kind: SourceClass, slot: str) -> CatalogueEntry:
     said = kind.variable
     return _entry(said("name"), slot, kind.text(), said("paper", ""), said("discloses", ()), kind.fields())
 
@@ -95,17 +95,17 @@ def _entry(
     paper: str,
     discloses: tuple[str, ...],
     fields: Mapping[str, tuple[Any, Any]],
-) -> Entry:
+) -> CatalogueEntry:
     write = signature_of(name, {field: default for field, (_, default) in fields.items()})
     parameters = {field: Parameter.of(*declared) for field, declared in fields.items()}
-    return Entry(write, slot, text, paper, tuple(discloses), parameters)
+    return CatalogueEntry(write, slot, text, paper, tuple(discloses), parameters)
 
 
-def _preset(name: str, written: str, text: str) -> Entry:
+def _preset(name: str, written: str, text: str) -> CatalogueEntry:
     named = {call.name: parts()[call.name] for call in parse(written)}
     filled = {entry.slot for entry in named.values()}
     usual = {part: parts()[part] for slot, part in USUAL.items() if slot not in filled}
     held = sorted((named | usual).items(), key=lambda part: list(SLOTS).index(part[1].slot))
     papers = dict.fromkeys(entry.paper for _, entry in held if entry.paper)
     told = tuple(f"{what} ({part})" for part, entry in held for what in entry.discloses)
-    return Entry(name, f"preset: {written}", text, "; ".join(papers), told)
+    return CatalogueEntry(name, f"preset: {written}", text, "; ".join(papers), told)

@@ -144,7 +144,7 @@ def _start(found: Subject, accuracy: float) -> tuple[int, Tree]:
     return found.model(reached[0])
 
 
-def even(dataset: Dataset, seed: int) -> Ids:
+def deal_evenly(dataset: Dataset, seed: int) -> Ids:
     """All samples so ordered that every stretch holds as many of every class as can be."""
     rng = generator(seed, "overfitting", "order")
     shuffled = rng.permutation(len(dataset))
@@ -157,7 +157,7 @@ def even(dataset: Dataset, seed: int) -> Ids:
 
 def deal_to_groups(dataset: Dataset, group: ClientGroup, seed: int) -> Federation:
     """The clients of a group: stretches of the even order, and behind them what all of them share."""
-    order, clients = even(dataset, seed), group.clients(len(dataset))
+    order, clients = deal_evenly(dataset, seed), group.clients(len(dataset))
     end = min(clients * group.size, len(order) - group.shared)
     own = [order[k * group.size : min((k + 1) * group.size, end)] for k in range(clients)]
     shared = order[end : end + group.shared]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unskew.core.method import Method
 from unskew.data.dataset import Dataset
@@ -14,9 +14,6 @@ from unskew.runs.describe import names
 from unskew.runs.result import params_hash
 from unskew.runs.setup import Setup
 from unskew.runs.spec import Spec
-
-if TYPE_CHECKING:
-    pass
 
 Data = str | Path | Dataset | Federation | tuple[Any, ...]
 

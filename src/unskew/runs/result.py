@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -17,9 +17,6 @@ from unskew.runs.guessing import no_better, verdict
 from unskew.runs.judged_by import summarise
 from unskew.runs.setup import Setup, auto_model
 from unskew.runs.spec import Spec
-
-if TYPE_CHECKING:
-    pass
 
 TOTALS = (
     "bytes_down",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unskew.core import idle
 from unskew.core.evaluate import judge_round
 from unskew.core.round import play_round
 from unskew.core.state import State, save_state
 from unskew.notices import warn
-from unskew.progress import Progress, Shown, progress_for, tell_columns, voice
+from unskew.progress import Progress, ShownWork, progress_for, tell_columns, voice
 from unskew.runs import logged
 from unskew.runs.client_names import with_names
 from unskew.runs.ended import Run, final_model
@@ -24,15 +24,12 @@ from unskew.runs.setup import Setup
 from unskew.runs.snapshots import keep_model
 from unskew.runs.spec import Spec
 
-if TYPE_CHECKING:
-    pass
-
 
 def play_rounds(spec: Spec, setup: Setup, folder: RunFolder, state: State, progress: bool | Progress) -> Run:
     """Play what is left of the run."""
     plan, job = setup.run, setup.job
     first = chosen(spec.metrics, setup.about)[0]
-    told = Shown(first.title, first.key)
+    told = ShownWork(first.title, first.key)
     bar = progress_for(progress, spec.method, spec.seed, spec.rounds, state.round, told)
     if progress is True:
         tell_columns(setup.about)

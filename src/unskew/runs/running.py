@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import torch
 
@@ -35,9 +35,6 @@ from unskew.runs.saved_model import write_card
 from unskew.runs.settings import Renewed, Settings
 from unskew.runs.setup import Setup, auto_model, set_up
 from unskew.runs.spec import Spec
-
-if TYPE_CHECKING:
-    pass
 
 
 @accepts_old_names(data="dataset")

@@ -202,7 +202,10 @@ def test_one_phase_is_a_plain_round_to_the_last_bit(settings):
 @pytest.mark.parametrize(("n", "share"), [(2, 0.75), (4, 0.625), (5, 0.60), (10, 0.55), (20, 0.525)])
 def test_traffic_is_that_of_table_4_5(n, share):
     """(n + 1)/(2n) of FedAvg's bytes in every round but the last, whose collection of the others comes on top."""
-    federation, settings = tiny(sizes=[2] * 20), {"cohort": 20, "rounds": 3, "epochs": 1, "model": "linear"}
+    federation, settings = (
+        tiny(sizes=[2] * 20),
+        {"cohort": 20, "rounds": 3, "epochs": 1, "model": "linear"},
+    )
     lines, plain = (
         play(Method.parse(m), federation, **settings).lines for m in (f"phase_shift({n})", "fedavg")
     )

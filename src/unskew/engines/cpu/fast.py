@@ -210,7 +210,7 @@ class FastCPU(Here):
         size = self.stack(job)
         return [ordered[i : i + size] for i in range(0, len(ordered), size)]
 
-    def _piece(self, job: Job, leg: Leg, group: Ids, store: ClientStore) -> Piece:
+    def _piece(self, job: Job, leg: Leg, group: Ids, store: ClientStore) -> WorkPiece:
         """One group with what only these clients need: their memories, and the visit they go on with."""
         clients = [int(c) for c in leg.clients[group]]
         known = {
@@ -226,7 +226,7 @@ class FastCPU(Here):
                 "work": taken.work.numpy(),
                 "steps": taken.steps.numpy(),
             }
-        return Piece(group, as_arrays(known), carry)
+        return WorkPiece(group, as_arrays(known), carry)
 
     def _tell(self, name: str, value: Any) -> None:
         if self.count == 1:
@@ -274,7 +274,7 @@ class SharedSamples:
 
 
 @dataclass
-class Piece:
+class WorkPiece:
     """Some rows of a leg to train together."""
 
     rows: Ids
@@ -292,7 +292,7 @@ class Judgement:
     details: bool = False
 
 
-def answer(setup: dict[str, Any], work: Piece | Judgement) -> Any:
+def answer(setup: dict[str, Any], work: WorkPiece | Judgement) -> Any:
     """What a worker does with a piece of work, given everything it has been told."""
     job: Job = setup["job"]
     device_data = _once(

@@ -3,7 +3,7 @@
 Launching kernels costs more than running them for models of this size. So steps are recorded once, over tensors
 that stay where they are; a leg copies its models and its plan into them and replays. The plan lies on the device
 and a graph counts its own steps, so a replay takes nothing from the host. Dense models, and many clients with small
-filters, are stacked (``prefixes``); others run side by side (``lanes``).
+filters, are stacked (``stacked_graphs``); others run side by side (``stream_graphs``).
 
 On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
 """
@@ -31,7 +31,7 @@ from unskew.core.step import LocalTraining
 from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Memory, Tree, Update, clone, map_tensors, nbytes
 from unskew.engines.device_data import DeviceData
-from unskew.engines.gpu.prefetch import Ahead
+from unskew.engines.gpu.prefetch import Prefetch
 from unskew.engines.gpu.stacked_graphs import Prefixes
 from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS, Lanes
 from unskew.engines.here import Here
@@ -91,7 +91,7 @@ class FastGPU(Here):
         self.largest: int | None = None  # a block that did not fit halves this
         self._data: DeviceData | None = None
         self._stages: list[Stage] = []  # the last one used comes last
-        self._ahead = Ahead()
+        self._ahead = Prefetch()
         self._decided: tuple[Any, bool] = (None, False)
         self._sized: tuple[Any, int] = (None, 1)
         if self.device.type == "cuda":

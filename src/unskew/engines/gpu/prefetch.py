@@ -15,7 +15,7 @@ GUESSES = 3
 """Legs whose plans are made in vain, one after the other, before a run gives it up."""
 
 
-class Ahead:
+class Prefetch:
     """The plans that the next leg will most likely ask for.
 
     A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or who

@@ -49,7 +49,7 @@ class Lanes:
         # rows are sorted: the longest client, for whom all wait in the end, goes first
         tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
         step = LocalStep(training, compile=compile)
-        self.lanes = [Lane(step, pool, block, i, tracks[i % len(tracks)]) for i in rows]
+        self.lanes = [ClientStream(step, pool, block, i, tracks[i % len(tracks)]) for i in rows]
         self.batch = block.index.shape[2]
         self.exact, self.norms = exact, training.net.norms
 
@@ -91,7 +91,7 @@ class Track:
         self.memory = torch.cuda.graph_pool_handle()
 
 
-class Lane:
+class ClientStream:
     """One row of a block that stays where it is, and the steps captured over it."""
 
     def __init__(self, step: LocalStep, pool: Pool, block: ClientStack, i: int, track: Track | None):

@@ -24,11 +24,11 @@ from unskew.expression import AtMost
 from unskew.notices import warn
 from unskew.seeds import generator
 
-WIDEST = 2048
+WIDEST_FULL_COVARIANCE = 2048
 """Features beyond which a whole covariance is refused: a class of it takes 17 MB from every client, and grows as
 the square."""
 
-MANY = 1_000_000
+MOST_VIRTUAL = 1_000_000
 """Virtual features of a class beyond which they fill a machine's memory."""
 
 GAUSSIAN = (LABEL_COUNTS, "mean and covariance of its features, class by class")
@@ -67,7 +67,7 @@ class CCVR(Calibrate):
     )
 
     variant: Literal["gaussian", "features"] = "gaussian"
-    virtual: Annotated[int, AtMost(MANY)] = 1000
+    virtual: Annotated[int, AtMost(MOST_VIRTUAL)] = 1000
     share: float = 0.1
     covariance: Literal["full", "diagonal"] = "full"
     epochs: Annotated[int, AtMost(10_000)] = 10
@@ -96,7 +96,12 @@ class CCVR(Calibrate):
     def init_server(self, net: Net) -> Memory:
         _ = net.training.last_layer  # a model that cannot be split is refused before a run starts
         dense = [m.in_features for m in net.judging.modules() if isinstance(m, nn.Linear)]
-        if self.variant == "gaussian" and self.covariance == "full" and dense and dense[-1] > WIDEST:
+        if (
+            self.variant == "gaussian"
+            and self.covariance == "full"
+            and dense
+            and dense[-1] > WIDEST_FULL_COVARIANCE
+        ):
             raise InputError(
                 f"a covariance of this model's {dense[-1]} features takes {dense[-1] ** 2 * 2 / 1e6:.0f} MB a class "
                 "and client; write ccvr(covariance=diagonal) or ccvr(variant=features)"

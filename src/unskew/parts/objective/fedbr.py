@@ -24,10 +24,10 @@ from unskew.errors import InputError
 from unskew.expression import AtMost
 from unskew.seeds import generator
 
-MANY = 10_000
+MOST_PSEUDO = 10_000
 """Averages in every step beyond which nobody waits for a run."""
 
-LARGE = 50_000_000
+MOST_HEAD_WEIGHTS = 50_000_000
 """Weights of a projection head that nobody can want: more than the largest model here has."""
 
 
@@ -72,7 +72,7 @@ class FedBR(Exchange):
     gamma: float = 1.0
     tau1: float = 2.0
     tau2: float = 2.0
-    pseudo: Annotated[int, AtMost(MANY)] = 32
+    pseudo: Annotated[int, AtMost(MOST_PSEUDO)] = 32
     group: int = 10
     mix: int = 1
     width: Annotated[int, AtMost(65_536)] | None = None
@@ -127,7 +127,7 @@ class FedBR(Exchange):
         width = self.width or 2 * features
         sizes = (features, width, width, self.out or features)
         weights = sum(inputs * outputs for inputs, outputs in pairwise(sizes))
-        if weights > LARGE:
+        if weights > MOST_HEAD_WEIGHTS:
             raise InputError(
                 f"the head of fedbr would have {weights:,} weights on {features:,} features; "
                 "write a width and an output, such as fedbr(width=256, out=512)"

@@ -21,7 +21,7 @@ from unskew.seeds import generator
 
 STARTS = {"input": 30, "latent": 1}
 
-WIDEST = 10_000
+MOST_NOISE = 10_000
 """Numbers of noise beyond which a generator is all first layer."""
 
 
@@ -72,7 +72,7 @@ class FedGen(Exchange):
     lr: float = 3e-4
     batch: Annotated[int, AtMost(65_536)] = 128
     diversity: float = 1.0
-    noise: Annotated[int, AtMost(WIDEST)] = 32
+    noise: Annotated[int, AtMost(MOST_NOISE)] = 32
 
     def __post_init__(self) -> None:
         least: dict[str, float] = {"start": 1, "rows": 1, "steps": 1, "batch": 2, "noise": 1}

@@ -18,7 +18,7 @@ from unskew.seeds import generator
 RAW = ("raw samples to the server", "raw samples to every client")
 
 
-def handed_round(
+def hand_round(
     roster: Roster,
     part: str,
     amounts: Array,

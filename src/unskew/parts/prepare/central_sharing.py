@@ -19,7 +19,7 @@ from unskew.data.partition.deal import shares
 from unskew.errors import InputError
 from unskew.network import Wireless
 from unskew.notices import warn
-from unskew.parts.prepare.central import RAW, handed_round, report, some_of
+from unskew.parts.prepare.central import RAW, hand_round, report, some_of
 from unskew.seeds import generator
 
 
@@ -80,7 +80,7 @@ class CentralSharing(Prepare):
             np.where(reached, roster.sizes, 0).astype(np.float64),
             generator(seed, self.name, "who gives how many"),
         )
-        return handed_round(roster, self.name, amounts, seed, self.weigh, self.budget, reached)
+        return hand_round(roster, self.name, amounts, seed, self.weigh, self.budget, reached)
 
     def give(self, held: Held, samples: int, seed: int) -> Ids:
         return some_of(held, self.name, samples, seed)

@@ -16,7 +16,7 @@ from unskew.core.sharing import Sharing
 from unskew.core.slots import Depends, Prepare
 from unskew.core.types import Ids
 from unskew.errors import InputError
-from unskew.parts.prepare.central import RAW, handed_round, report, some_of
+from unskew.parts.prepare.central import RAW, hand_round, report, some_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class FedData(Prepare):
 
     def transfers(self, roster: Roster, cohort: int, seed: int) -> Sharing | None:
         amounts = np.floor(self.share * roster.sizes + 1e-9).astype(np.int64)
-        return handed_round(roster, self.name, amounts, seed, self.weigh, self.budget)
+        return hand_round(roster, self.name, amounts, seed, self.weigh, self.budget)
 
     def give(self, held: Held, samples: int, seed: int) -> Ids:
         return some_of(held, self.name, samples, seed)

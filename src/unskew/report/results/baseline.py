@@ -66,7 +66,7 @@ def fault(group: Group, problem: Problem) -> str:
     return ""
 
 
-def unfair(group: Group, base: Group) -> str:
+def is_unfair(group: Group, base: Group) -> str:
     """Why this baseline says nothing about this group; '' where it does."""
     if any(record.diverged for record in base.counted):
         return "its baseline diverged"

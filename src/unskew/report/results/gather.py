@@ -174,7 +174,7 @@ def look_into(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
                 records.append(record_of(item, f"run {len(records) + 1}, in memory"))
                 continue
             item = item.path
-        for folder in sorted(run_folders(Path(item), left_out), key=naturally):
+        for folder in sorted(run_folders(Path(item), left_out), key=natural_key):
             folders.setdefault(folder.resolve(), (folder, folder == Path(item)))
     with working("reading runs", len(folders)) as advance:
         for folder, was_named in folders.values():
@@ -195,7 +195,7 @@ def list_names(runs: Runs) -> list[Named]:
     return list(runs) if isinstance(runs, Sequence) and not isinstance(runs, str) else [runs]
 
 
-def naturally(path: Path | str) -> list[tuple[float, str]]:
+def natural_key(path: Path | str) -> list[tuple[float, str]]:
     """Sort seed-2 before seed-10, and dirichlet(0.05) before dirichlet(0.1)."""
     words = re.split(r"(\d+(?:\.\d+)?)", str(path))
     return [(float(word), "") if word[:1].isdigit() else (-1.0, word) for word in words]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unskew.report.results.baseline import baseline_of, main_baseline, unfair
+from unskew.report.results.baseline import baseline_of, is_unfair, main_baseline
 from unskew.report.results.gather import ACCURACY, Record
 from unskew.report.results.groups import Group, Problem
 from unskew.report.results.reach import Reached, reached
@@ -179,7 +179,7 @@ def _compared(group: Group, base: Group, *, named: bool, spread: Spread) -> Diff
     if not (group.complete and base.complete):
         who = "it has" if base.complete else "its baseline has"
         return Difference(None, None, None, (), f"{who} not finished")
-    if not named and (why := unfair(group, base)):
+    if not named and (why := is_unfair(group, base)):
         return Difference(None, None, None, (), why)
     return paired(_finals(group), _finals(base), spread)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import altair as alt
 
-from unskew.report.results.gather import naturally
+from unskew.report.results.gather import natural_key
 from unskew.report.results.groups import Group, canonical
 from unskew.report.results.leaderboard import Row
 from unskew.report.theme import BLUE, GREEN, MUTED, ON_LIGHT, ORANGE, PALETTE, PINK, RED, SKY, YELLOW
@@ -111,7 +111,7 @@ def colour(labels: Sequence[str], looks: Mapping[str, Style]) -> alt.Color:
 def _families(groups: Sequence[Group]) -> list[list[Group]]:
     """Groups of one method together, in the order of their settings; what is met most often comes first."""
     by_method: dict[str, list[Group]] = {}
-    for group in sorted(groups, key=lambda g: naturally(g.label)):
+    for group in sorted(groups, key=lambda g: natural_key(g.label)):
         by_method.setdefault(canonical(group.method), []).append(group)
     return [by_method[name] for name in sorted(by_method, key=lambda name: (name not in KNOWN, name))]
 

@@ -101,7 +101,7 @@ def save(
 
 
 UNITS = {"px": 1.0, "in": 96.0, "cm": 96 / 2.54, "mm": 96 / 25.4, "pt": 96 / 72}
-NARROWEST, WIDEST = 260, 4000
+NARROWEST_FIGURE, WIDEST_FIGURE = 260, 4000
 
 
 def pixels(width: float | str, kind: str) -> float:
@@ -115,8 +115,8 @@ def pixels(width: float | str, kind: str) -> float:
         )
     dots = 2 if kind == "png" and found[2] in ("", "px") else 1
     wide = float(found[1]) * UNITS[found[2] or "px"] / dots
-    if not NARROWEST <= wide <= WIDEST:
-        least, most = (f"{end / 96:.3g}in ({end * dots} pixels)" for end in (NARROWEST, WIDEST))
+    if not NARROWEST_FIGURE <= wide <= WIDEST_FIGURE:
+        least, most = (f"{end / 96:.3g}in ({end * dots} pixels)" for end in (NARROWEST_FIGURE, WIDEST_FIGURE))
         raise InputError(f"a figure can be {least} to {most} wide, not {width}")
     return wide
 
