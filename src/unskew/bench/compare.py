@@ -134,7 +134,7 @@ def compare_job(
 
 
 def report_scores(job: StandardJob, scores: Sequence[Score], peak: float) -> dict[str, Any]:
-    """A job's numbers; ``peak`` in multiply-adds a second."""
+    """A job's numbers; ``peak`` in multiply-adds per second."""
     net = Net(build(job.model, job.shape, CLASSES, job.seed))
     forward = net.multiply_adds(job.shape)
     at_peak = peak / (TRAINING * forward)

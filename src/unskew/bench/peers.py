@@ -1,6 +1,6 @@
 """Peers as contenders: each in an environment and a process of its own, speaking lines of JSON.
 
-An adapter (``benchmarks/peers/<name>.py`` of the source tree) is sent a job and then one line a round with the
+An adapter (``benchmarks/peers/<name>.py`` of the source tree) is sent a job and then one line per round with the
 clients to train; it answers with the seconds the round took and the samples it trained on. So a peer's rounds can
 be timed in turn with ours, and nothing of it is imported here. A peer that is not playing is stopped: some poll, and
 would take from the others' time.

@@ -52,7 +52,7 @@ def _row(found: dict[str, Any]) -> list[str]:
 
 
 def growth_text(found: dict[str, Any]) -> str:
-    """Three tables: by clients a round, by clients there are, by clients that remember."""
+    """Three tables: by clients per round, by clients there are, by clients that remember."""
     lines = [heading(found["machine"])]
     for job in found["cohort"]:
         lines += ["", f"Clients a round, job {job['job']}: {job['about']}"]

@@ -1,6 +1,6 @@
 """The demo: the main job, end to end, on real data that comes with unskew.
 
-It is an ordinary experiment: its folder holds the experiment file, one run folder a method and seed, and the
+It is an ordinary experiment: its folder holds the experiment file, one run folder per method and seed, and the
 reports, so everything it shows can be looked into, changed and run again.
 """
 

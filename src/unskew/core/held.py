@@ -17,7 +17,7 @@ Made = tuple[Array, Array]
 """Samples of a client's own making and their labels, as they lie in a data set."""
 
 Numbers = Mapping[str, Array]
-"""By name, one number a client: what a part of the server hands out for the clients' views."""
+"""By name, one number per client: what a part of the server hands out for the clients' views."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Memories as flat files hold them: one name a tensor, its path through the trees. The only place that knows how."""
+"""Memories as flat files hold them: one name per tensor, its path through the trees. The only place that knows how."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Task(ABC):
 
     @abstractmethod
     def scores(self, found: Sums) -> dict[str, Array]:
-        """Every metric that applies, one value a group, NaN where there is none."""
+        """Every metric that applies, one value per group, NaN where there is none."""
 
     def fitting(self, classes: int) -> tuple[str, ...]:
         """The names of the metrics that data with so many classes has."""
@@ -114,7 +114,7 @@ class Task(ABC):
         weight: Tensor | None = None,
         class_weights: Tensor | None = None,
     ) -> Tensor:
-        """The mean loss; ``weight`` is one number a sample, 0 on padding, and all count alike without it."""
+        """The mean loss; ``weight`` is one number per sample, 0 on padding, and all count alike without it."""
         each = self.losses(outputs, targets, class_weights)
         return each.mean() if weight is None else weighted_mean(each, weight)
 
@@ -213,7 +213,7 @@ CLASSIFICATION = Classification()
 
 
 def weighted_mean(values: Tensor, weight: Tensor) -> Tensor:
-    """The mean of one value a sample, by how much each counts; 0 where none does."""
+    """The mean of one value per sample, by how much each counts; 0 where none does."""
     return (values * weight).sum() / weight.sum().clamp_min(1.0)
 
 

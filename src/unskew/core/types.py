@@ -187,7 +187,7 @@ class Update:
     memory: dict[str, Memory] = field(default_factory=dict)  # part name -> stacked client memory, if it lands
     probes: dict[str, Tensor] = field(
         default_factory=dict
-    )  # what parts asked to have measured, one value a row
+    )  # what parts asked to have measured, one value per row
     held: Tensor = field(default_factory=lambda: NONE)  # [k] int64: how many samples each client has at hand
     drawn: Tensor = field(default_factory=lambda: NONE)  # [k] int64: of how many of them it trained
     messages: list[Message] = field(default_factory=list)  # in place of the trained parameters, until decoded

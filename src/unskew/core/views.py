@@ -41,7 +41,7 @@ class View:
         return self
 
     def show(self, net: Net, model: Tree, groups: Tensor) -> Tensor:
-        """What is seen of normalised samples [n, group, ...]: one row a group."""
+        """What is seen of normalised samples [n, group, ...]: one row per group."""
         raise TypeError(f"{self.name} does not say what is seen: define show()")
 
     def of(self, client: ClientView, groups: Ids) -> tuple[Tensor, Tensor]:

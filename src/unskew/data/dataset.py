@@ -89,7 +89,7 @@ class Dataset:
         return normalised * std + mean  # type: ignore[no-any-return]
 
     def scale_like(self, x: Any) -> tuple[Any, Any]:
-        """``mean`` and ``std`` in the type and on the device of ``x``, one value a channel, ready to be broadcast."""
+        """``mean`` and ``std`` in the type and on the device of ``x``, one value per channel, ready to be broadcast."""
         shape = (-1, *[1] * (len(self.shape) - 1))
         if isinstance(x, np.ndarray):
             return tuple(np.asarray(v, x.dtype).reshape(shape) for v in (self.mean, self.std))  # type: ignore[return-value]

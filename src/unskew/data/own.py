@@ -35,7 +35,7 @@ def from_arrays(
     Images are [n, H, W], [n, C, H, W] or [n, H, W, C] with 1, 3 or 4 channels; time series are [n, time,
     channels]; anything else is [n, features]. ``kind`` settles it where the shape does not. Labels are whole
     numbers or words: each distinct one is a class, in sorted order, unless ``labels`` lists the classes.
-    ``columns`` hold one value a sample of ``x``, to split clients by. Without ``x_test`` the share ``test``
+    ``columns`` hold one value per sample of ``x``, to split clients by. Without ``x_test`` the share ``test``
     of each class is held out, drawn by ``seed``.
     """
     if kind is not None and kind not in get_args(Kind):
@@ -229,7 +229,7 @@ def _decoded(values: Array, what: str) -> Array:
 class Npz:
     """An .npz file with ``x`` and ``y`` and, if it has them, ``x_test``, ``y_test`` and ``labels``.
 
-    ``x_train``, ``y_train`` and ``class_names`` are understood too. Every other array with one value a sample
+    ``x_train``, ``y_train`` and ``class_names`` are understood too. Every other array with one value per sample
     is a column that clients can be split by.
     """
 

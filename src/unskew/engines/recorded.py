@@ -240,7 +240,7 @@ def _compute_as_used(graph: Graph) -> None:
 
 
 def _add_in_place(graph: Graph) -> None:
-    """w - r (a b), r one number a client: the product is added to w as it is computed."""
+    """w - r (a b), r one number per client: the product is added to w as it is computed."""
     for node in _calls(graph, aten._foreach_addcmul_.Scalar):
         weights, directions, rates, *factor = node.args
         value = factor[0] if factor else 1

@@ -26,7 +26,7 @@ class Counts:
     def over(
         cls, truth: Array, guess: Array, classes: int, owner: Array | None = None, groups: int = 1
     ) -> Counts:
-        """Of one label and one answer a sample, counted by the group that ``owner`` names: [groups, classes]."""
+        """Of one label and one answer per sample, counted by the group that ``owner`` names: [groups, classes]."""
         at = np.zeros(len(truth), np.int64) if owner is None else owner * classes
         hit = guess == truth
         tables = (at + truth, at + guess, (at + truth)[hit])

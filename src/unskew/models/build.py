@@ -39,7 +39,7 @@ def build(
 
     New weights are a function of the seed alone: they do not depend on the type, torch's defaults or what was
     drawn before, and no global generator moves. The model is tried on two samples; one that cannot take them,
-    or does not give one number a class, is refused.
+    or does not give one number per class, is refused.
     """
     shape = tuple(int(n) for n in shape)
     if classes < 1:

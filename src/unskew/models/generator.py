@@ -68,7 +68,7 @@ def trained(tree: Tree) -> list[str]:
 def generated(
     tree: Tree, noise: Tensor, label: Tensor, shape: tuple[int, ...], statistics: Tree | None = None
 ) -> Tensor:
-    """One sample of ``shape`` for each row of noise and of label (one number a class).
+    """One sample of ``shape`` for each row of noise and of label (one number per class).
 
     Normalised by the running averages of the tree; or by those of these rows, which then also move the averages,
     left in ``statistics``.

@@ -83,7 +83,7 @@ class BatchNorm(nn.Module):
     """Batch norm, for any number of trailing axes, that counts only the samples that count.
 
     An empty ``sample_weight`` counts every sample, and torch's own kernel does the work. Otherwise it holds
-    one weight a sample, 0 on padding: a padded sample reaches neither the statistics, nor the other samples'
+    one weight per sample, 0 on padding: a padded sample reaches neither the statistics, nor the other samples'
     outputs and gradients, nor the running averages, whatever it holds. The running variance takes the
     unbiased estimate, n/(n-1) with n the weight behind a channel, as torch does.
 

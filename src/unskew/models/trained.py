@@ -17,7 +17,7 @@ class TrainedModel(SplitModel):
     """A trained model with its normalisation inside: it takes samples as the data set holds them.
 
     ``net`` is the model itself, with the names of the one that went in; it sees ``(x - mean) / std``. ``mean`` and
-    ``std`` are buffers, one value a channel, so a saved state keeps them. Inputs of any type, and on any device,
+    ``std`` are buffers, one value per channel, so a saved state keeps them. Inputs of any type, and on any device,
     are moved to the model's own. Where clients keep or drop their batch-norm statistics the model has none of its
     own (``by_batch``), so a sample is judged by those of its batch, in ``eval`` mode too.
     """

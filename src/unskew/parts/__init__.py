@@ -1,4 +1,4 @@
-"""The parts that methods are made of, one folder a slot, one file a part; and all that the author of a part imports.
+"""The parts that methods are made of, one folder per slot, one file per part; and all that a part's author imports.
 
     from unskew.parts import Objective, Step
 

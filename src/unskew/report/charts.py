@@ -179,7 +179,7 @@ def client_sizes(
     height: int = 190,
     names: Sequence[str] | None = None,
 ) -> Picture:
-    """How many samples clients hold; a bar a client where there are few, else their distribution."""
+    """How many samples clients hold; a bar per client where there are few, else their distribution."""
     sizes = skew.sizes
     tone = alt.Color("group:N").scale(domain=["scarce", "more"], range=[RED, BLUE]).legend(None)
     title = alt.TitleParams(

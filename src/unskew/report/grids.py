@@ -87,7 +87,7 @@ def grids(run: Path, record: dict[str, Any]) -> Iterator[tuple[str, bytes, str]]
 
 
 def _each_psnr(found: np.ndarray[Any, Any], originals: np.ndarray[Any, Any]) -> str:
-    """The PSNR of every picture in dB; what a byte a pixel cannot tell from the original is exact."""
+    """The PSNR of every picture in dB; what a byte per pixel cannot tell from the original is exact."""
     return ", ".join("exact" if value >= BYTES_EXACT else f"{value:.1f}" for value in _psnr(found, originals))
 
 

@@ -1,4 +1,4 @@
-"""FLea's figure 9 of attacked runs: four panels, a line a run and a model."""
+"""FLea's figure 9 of attacked runs: four panels, a line per run and model."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Run(Predicts):
         return told | {"round": self.state.round if round is None else round, "calibrated": calibrated}
 
     def frame(self) -> pd.DataFrame:
-        """The log as a table, one row a round."""
+        """The log as a table, one row per round."""
         import pandas as pd
 
         return pd.json_normalize(self.folder.lines, sep="_")

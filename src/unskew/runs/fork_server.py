@@ -1,6 +1,6 @@
 """Where the runs of a sweep live: one process that has torch loaded, and a fork of it for every run.
 
-A fork starts at once, has the memory of nobody before it, and dies alone. The process takes one JSON order a line
+A fork starts at once, has the memory of nobody before it, and dies alone. The process takes one JSON order per line
 (``{"number": 3, "cell": FILE, "complaint": FILE, "cores": 2}``) and answers one a run that has ended
 (``{"number": 3, "code": 0}``); what the run is to do is in the cell's file (``unskew.runs.cell_file``).
 Its life hangs on its input: when that is closed, by whatever end of the sweep, the runs are asked to end as by Ctrl-C,

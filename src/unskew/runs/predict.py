@@ -25,7 +25,7 @@ LABEL = "prediction"
 
 @dataclass(frozen=True)
 class Prediction:
-    """One label and one probability a class for each sample: ``labels, probabilities = run.predict(x)``.
+    """One label and one probability per class for each sample: ``labels, probabilities = run.predict(x)``.
 
     Labels are the classes' names, always as text; ``probabilities.argmax(1)`` is the place of each in ``classes``,
     which names the columns of ``probabilities``. A row that the model's rule for missing values leaves out
@@ -56,12 +56,12 @@ class Prediction:
         return float((self.labels == self.inputs.truth)[self.inputs.usable].mean())
 
     def columns(self) -> dict[str, Any]:
-        """The answers by column: the label, then a probability a class."""
+        """The answers by column: the label, then a probability per class."""
         shares = {f"probability_{name}": self.probabilities[:, k] for k, name in enumerate(self.classes)}
         return {LABEL: self.labels, **shares}
 
     def frame(self) -> pd.DataFrame:
-        """The inputs' own columns (or the file's or sample's name) and the answers, one row a sample."""
+        """The inputs' own columns (or the file's or sample's name) and the answers, one row per sample."""
         import pandas as pd
 
         answers = self.columns()

@@ -178,7 +178,7 @@ class LoadedRun(Predicts):
         return self.folder.lines
 
     def frame(self) -> pd.DataFrame:
-        """The log as a table, one row a round."""
+        """The log as a table, one row per round."""
         import pandas as pd
 
         return pd.json_normalize(self.log, sep="_")

@@ -299,7 +299,7 @@ def _prepared(
 
 
 def _measured(roster: Roster) -> dict[str, Any]:
-    """How skewed the labels are, as one number a measure."""
+    """How skewed the labels are, as one number per measure."""
     told = skew(roster.counts).as_dict(per_client=False)
     scarce = told.pop("scarcity")  # under the names that `unskew diagnose --json` has
     named = {"scarcity": "at_most", "scarcity_below": "below", "scarcity_threshold": "threshold"}
@@ -325,7 +325,7 @@ def auto_model(name: str, dataset: Dataset) -> str:
 
 
 def _cohort(spec: Spec, federation: Federation) -> int:
-    """How many clients a round asks; of clients that are what they are at most all of them.
+    """How many clients a round asks; where the data brings its clients, at most all of them.
 
     What nobody wrote gives way to the data without a word.
     """

@@ -44,7 +44,7 @@ class Prepare(Part):
         return roster
 
     def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Memory) -> Numbers:
-        """What the server tells these clients for their views: by name, one number a client."""
+        """What the server tells these clients for their views: by name, one number per client."""
         return {}
 
     def learn(

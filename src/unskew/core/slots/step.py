@@ -23,7 +23,7 @@ class Batch:
     weight: Tensor  # [B]
 
     def mean(self, values: Tensor) -> Tensor:
-        """The weighted mean of one value a sample."""
+        """The weighted mean of one value per sample."""
         return weighted_mean(values, self.weight)
 
 
@@ -62,7 +62,7 @@ class Step:
     draws: Tree = field(default_factory=dict)  # randomness, drawn before the step
 
     def features(self) -> Tensor:
-        """The batch's penultimate features, one flat row a sample; passed anew where ``forward`` left them out."""
+        """The batch's penultimate features, one flat row per sample; passed anew where ``forward`` left them out."""
         found = None if self.out is None else self.out.features
         if found is None:
             found = self.net.without_statistics().features(self.params, self.batch.x)

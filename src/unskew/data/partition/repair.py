@@ -22,7 +22,7 @@ def repair(counts: Array, least: int, rng: np.random.Generator) -> tuple[Array, 
         return counts, 0, 0
     give = _from_the_largest(sizes, missing, rng)
     givers, receivers = np.flatnonzero(give), np.flatnonzero(need)
-    cell = np.repeat(np.arange(counts[givers].size), counts[givers].ravel())  # one entry a sample
+    cell = np.repeat(np.arange(counts[givers].size), counts[givers].ravel())  # one entry per sample
     owner = cell // counts.shape[1]
     order = np.lexsort((rng.random(len(cell)), owner))  # each giver's samples shuffled
     rank = np.arange(len(cell)) - np.repeat(np.cumsum(sizes[givers]) - sizes[givers], sizes[givers])

@@ -139,7 +139,7 @@ def expected_scarcity(sizes: Array, clients: int, alpha: float, limit: int) -> f
 
 
 def _chances(sizes: Array, clients: int, alpha: float, most: int) -> Array:
-    """BetaBin(n_y, alpha, (K-1) alpha) at 0..most, a row a class."""
+    """BetaBin(n_y, alpha, (K-1) alpha) at 0..most, a row per class."""
     from scipy.special import betaln, gammaln
 
     n = np.asarray(sizes, np.float64)[:, None]

@@ -20,7 +20,7 @@ _WINDOW = 128
 
 
 def _read_published(source: UciHar, place: Path) -> Dataset:
-    """The text files of the ``UCI HAR Dataset`` folder or its zip: one window a line, one file a channel."""
+    """The text files of the ``UCI HAR Dataset`` folder or its zip: one window a line, one file per channel."""
     signals = [f"{sensor}_{axis}" for sensor in source.sensors for axis in "xyz"]
     files: dict[str, str] = {}
     for part in ("train", "test"):

@@ -34,7 +34,7 @@ class PhaseShift(Schedule):
 
     n: the number of phases, at most the number of clients; 1 is a plain round. The cohort counts active clients;
     where n does not divide it, the groups' sizes differ by one.
-    mode: ``communication`` trains E epochs a round. ``epoch`` trains E (n + 1)/(2n) (eq. 4.3): with 2n/(n + 1) times
+    mode: ``communication`` trains E epochs per round. ``epoch`` trains E (n + 1)/(2n) (eq. 4.3): with 2n/(n + 1) times
     as many rounds the epochs and the traffic are FedAvg's, in more frequent rounds.
 
     Taken where the thesis is silent: the queue starts full, and who has no model yet starts from the global one

@@ -36,7 +36,7 @@ def is_tested(row: Row) -> bool:
 
 
 def tested_section(rows: Sequence[Row]) -> Iterator[Block]:
-    """The spread over clients by method, a point a client by its size and skew, and each by name where they are few."""
+    """The spread over clients by method, a point per client by size and skew, and each by name where they are few."""
     judged = [row for row in rows if is_tested(row)]
     if not judged:
         return
