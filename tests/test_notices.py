@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import unskew
+from failing_runs import fails_after
 from unskew.cli import main
 from unskew.engines.cpu.workers import Crew
 
@@ -64,31 +65,18 @@ def test_what_stops_a_run_is_logged(caplog, tmp_path):
     """An interrupt as a warning, a failure as an error; a resume says where it goes on."""
 
     class Stops:
-        def __init__(self, problem):
-            self.problem = problem
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *problem):
-            pass
-
-        def advance(self, line):
-            raise self.problem
+        def round_ended(self, round):
+            raise KeyboardInterrupt
 
     caplog.set_level(logging.INFO, "unskew")
-    for problem in (KeyboardInterrupt(), ZeroDivisionError("by zero")):
-        with pytest.raises(type(problem)):
-            unskew.run(
-                dataset="digits",
-                out=tmp_path / type(problem).__name__,
-                rounds=3,
-                **QUICK | {"progress": Stops(problem)},
-            )
+    with pytest.raises(KeyboardInterrupt):
+        unskew.run(dataset="digits", out=tmp_path / "KeyboardInterrupt", rounds=3, watch=[Stops()], **QUICK)
+    with fails_after(1):
+        unskew.run(dataset="digits", out=tmp_path / "failed", rounds=3, **QUICK)
     unskew.resume(tmp_path / "KeyboardInterrupt", progress=False)
     lines = said(caplog)
     assert ("unskew.run", "WARNING", "fedavg was interrupted after round 1") in lines
-    assert ("unskew.run", "ERROR", "fedavg failed after round 1: by zero") in lines
+    assert ("unskew.run", "ERROR", "fedavg failed after round 1: stopped") in lines
     assert any(text.startswith("fedavg on digits goes on at round 2 of 3") for _, _, text in lines)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unskew.runs.settings import Settings as Settings
     from unskew.runs.spec import Spec as Spec
     from unskew.runs.sweep import sweep as sweep
+    from unskew.runs.watchers import Watcher as Watcher
     from unskew.testing.checks import check_method as check_method
     from unskew.testing.checks import check_part as check_part
 
@@ -51,6 +52,7 @@ _PUBLIC = {
     "Settings": "runs.settings",
     "Spec": "runs.spec",
     "sweep": "runs.sweep",
+    "Watcher": "runs.watchers",
 }
 
 __all__ = [*_PUBLIC]

@@ -79,6 +79,10 @@ class Lines(Silent):
             value = self.shown.of(line)
             _say(f"{self.method}: round {n}/{of}, {value + ', ' if value else ''}{duration(left)} left")
 
+    def stopped(self, why: str) -> None:
+        """Say that the run ends early, and why."""
+        _say(f"{self.method}: stopped: {why}")
+
 
 class Bar:
     """A Rich progress bar on stderr."""
@@ -101,6 +105,10 @@ class Bar:
         if value := self.shown.of(line):
             self.bar.update(self.task, said=value)
         self.bar.update(self.task, completed=line["round"])
+
+    def stopped(self, why: str) -> None:
+        """Say that the run ends early, and why: the bar is full at what was played."""
+        self.bar.update(self.task, total=self.bar.tasks[self.task].completed, said=f"stopped: {why}")
 
 
 def make_bar(transient: bool = False, left: bool = True, in_bytes: bool = False) -> RichProgress:

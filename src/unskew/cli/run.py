@@ -71,6 +71,9 @@ def run(
 
 RENEWED = {
     "rounds": "How many rounds it is to have in all: to the bits of a run planned so.",
+    "stop": "End it once this holds, such as 'accuracy > 0.9'; none: go on.",
+    "patience": "End it after so many rounds without a better accuracy; none: go on.",
+    "budget": "End it before it goes beyond this: 500MB, 10min; none: go on.",
     "workers": "Worker processes on a CPU.",
     "device": "Another device of the kind it began on: cuda:1 for cuda.",
     "checkpoint": "Seconds between checkpoints; 0 writes one every round.",
@@ -96,7 +99,8 @@ def resume(
 ) -> None:
     """Go on with a run that was stopped; the numbers are those of a run never stopped.
 
-    --rounds makes a run longer, also one that is done. What else may change cannot change a number.
+    --rounds makes a run longer, also one that is done. --stop, --patience and --budget say anew when it ends. What else
+    may change cannot change a number.
     """
     from unskew.runs.running import resume as go_on
 
@@ -192,6 +196,7 @@ def show(ended: Run, as_json: bool) -> None:
     rows = {
         "final": f"[bold]{first.say(final.get(first.name))}[/] {judged} after round {final['round']}",
         **({"and": ", ".join(f"{r.title} {r.say(final.get(r.name))}" for r in others)} if others else {}),
+        **({"stopped": escape(result["stopped"]["said"])} if "stopped" in result else {}),
         **({"spread": _spread(alone)} if alone and alone["clients"] else {}),
         "best": _best(result["best"], first),
         **({"clients": _tested(tested)} if (tested := result.get("client_tests")) else {}),

@@ -61,6 +61,13 @@ class RunPlan:
         default_factory=dict
     )  # given in Python: they never leave the server
 
+    stops_after: int | None = None  # where a run is stopped early; decays keep to what was planned
+
+    @property
+    def end(self) -> int:
+        """How many rounds are played: all that are planned, or fewer where the run is stopped early."""
+        return self.rounds if self.stops_after is None else self.stops_after
+
     @property
     def as_dealt(self) -> Roster:
         """What is the clients' own: not what they were sent."""
@@ -71,7 +78,7 @@ class RunPlan:
     ) -> RoundInputs:
         """What a leg of the moment's round is played on."""
         t = moment.t or 0
-        decay, last = self.decay.factor(t, self.rounds), t == self.rounds - 1
+        decay, last = self.decay.factor(t, self.rounds), t == self.end - 1
         return RoundInputs(roster, shared, store, moment, decay, self.cohort, last)
 
 

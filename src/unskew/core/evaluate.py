@@ -40,7 +40,7 @@ def calibrate_copy(run: RunPlan, params: Tree, t: int) -> tuple[Tree, Ledger]:
     ledger = Ledger(job.net.travelling_bytes(params, job.batch_norm), air_of(job.roster, job.seed, t))
     model = params
     for part in job.method.calibrate:
-        if part.due(t == run.rounds):
+        if part.due(t == run.end):
             query = RunQuestions(run, ledger, model)
             model = part.calibrate(model, job.net, job.roster, query, t, job.seed)
     return model, ledger

@@ -128,7 +128,7 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
             server[o.name] = o.renew(server[o.name], after)
         return params
 
-    rng, last = generator(seed, "schedule", t), t == run.rounds - 1
+    rng, last = generator(seed, "schedule", t), t == run.end - 1
     play = Play(t, last, run.cohort, roster, select, train, combine, rng, ledger.notes.update, ledger.told)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])

@@ -1,4 +1,4 @@
-"""What may change between a stop and a resume: whatever cannot change a number, and how long the run is to be.
+"""What may change between a stop and a resume: whatever cannot change a number, and when the run is to end.
 
 A longer run has the bits of one that was planned so from the start. Its first rounds are those of the shorter one, but
 for the last: that one is judged and calibrated, and some schedules collect what is still out. Where it is played
@@ -65,9 +65,12 @@ def on_its_device(path: Path, spec: Spec, kind: str | None) -> Spec:
     raise InputError(f"on device = {spec.device} {path} would end in other bits, since it began on {began}")
 
 
-def common_rounds(path: Path, began: Spec, spec: Spec, played: int) -> int:
-    """How many of the played rounds are the same in a run of ``spec.rounds`` as in the one that was begun."""
-    if began.rounds == spec.rounds:
+def common_rounds(path: Path, began: Spec, spec: Spec, played: int, stopped: int | None = None) -> int:
+    """How many of the played rounds are the same in a run of ``spec.rounds`` as in the one that was begun.
+
+    ``stopped`` is the round that was the last of one that ended early, where it is to go on.
+    """
+    if began.rounds == spec.rounds and stopped is None:
         return played
     if spec.rounds < played:
         raise InputError(
@@ -79,11 +82,12 @@ def common_rounds(path: Path, began: Spec, spec: Spec, played: int) -> int:
             f"decay = {spec.decay} spreads over the {began.rounds} rounds that {path} was planned for, and for "
             f"{spec.rounds} it would have begun with other learning rates; start another run"
         )
-    ends = [end for end in (began.rounds, spec.rounds) if end <= played and _ends_apart(spec, end)]
+    ended = began.rounds if stopped is None else stopped
+    ends = [end for end in (ended, spec.rounds) if end <= played and ends_apart(spec, end)]
     return min([played, *(end - 1 for end in ends)])
 
 
-def _ends_apart(spec: Spec, end: int) -> bool:
+def ends_apart(spec: Spec, end: int) -> bool:
     """Whether round ``end`` leaves another model or another line in the log where it is the last."""
     method = Method.parse(spec.method)
     return (

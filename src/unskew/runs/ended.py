@@ -126,7 +126,7 @@ class Run(Predicts):
 def final_model(plan: RunPlan, state: State) -> TrainedModel:
     """The model after these rounds; after the last one the calibrated copy, where the method makes one."""
     params = state.params
-    if state.round == plan.rounds:
+    if state.round == plan.end:
         with single_threaded():
             params, _ = calibrate_copy(plan, params, state.round)
     return make_trained_model(plan.job.net, params, plan.job)

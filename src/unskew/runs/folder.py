@@ -187,6 +187,11 @@ class RunFolder:
         if self.path is not None:
             write_file(self.path / "result.json", seal(result, indent=1))
 
+    def replace_last(self, line: dict[str, Any]) -> None:
+        """Write the last line anew."""
+        self.lines[-1] = line
+        self.rewind(line["round"])
+
     def rewind(self, round: int) -> None:
         """Forget what was logged after this many rounds: the run goes on from there."""
         self.lines = [line for line in self.lines if line["round"] <= round]

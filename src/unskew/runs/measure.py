@@ -120,7 +120,7 @@ def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[
     ask = partial(Query, Minimum.name, "minimum")
     losses = []
     with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
-        about = {"steps": steps, "t": run.rounds}
+        about = {"steps": steps, "t": run.end}
         one = ask(about | {"whose": -1})
         (pooled,) = twin.engine.query(twin.job, one, np.zeros(1, np.int64), model, BEFORE)
         advance(1)

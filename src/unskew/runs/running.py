@@ -17,7 +17,7 @@ from unskew.metrics.own import Metric, own_metrics
 from unskew.notices import warn
 from unskew.progress import Progress, voice
 from unskew.renamed import accepts_old_names
-from unskew.runs.changes import common_rounds, find_changes, on_its_device, record
+from unskew.runs.changes import common_rounds, ends_apart, find_changes, on_its_device, record
 from unskew.runs.ended import Run
 from unskew.runs.folder import RunFolder, check_folder, read_folder
 from unskew.runs.given import (
@@ -34,7 +34,8 @@ from unskew.runs.rounds import play_rounds
 from unskew.runs.saved_model import write_card
 from unskew.runs.settings import Renewed, Settings
 from unskew.runs.setup import Setup, auto_model, set_up
-from unskew.runs.spec import Spec
+from unskew.runs.spec import STOPPING, Spec
+from unskew.runs.watchers import Stopped, Watch, check_watchers
 
 
 @accepts_old_names(data="dataset")
@@ -47,6 +48,7 @@ def run(
     method: str | Method | None = None,
     metrics: Metrics | None = None,
     progress: bool | Progress = True,
+    watch: Watch = (),
     **given: Unpack[Settings],
 ) -> Run:
     """Train and log. Settings are the fields of ``Spec``; ``dataset`` may also be a Federation or arrays.
@@ -61,12 +63,15 @@ def run(
     - ``metrics``: names of what is reported, the first is what ``best``, ``target`` and leaderboards go by; or
       ``{"name": function}`` for metrics of your own, where None stands for one of unskew's (``unskew.Metric``).
     - ``progress``: a bar or lines, none where it is False, or an object of your own with ``advance(line)``.
+    - ``watch``: objects that are told when the run starts, after each round, when it evaluates and when it ends
+      (``Watcher``); they may ask for its end.
     """
     if spec is not None and not isinstance(spec, Spec):
         raise InputError(
             f"run takes a Spec, or settings by name such as run(dataset='digits', rounds=5), not {spec!r}"
         )
     settings: dict[str, Any] = {**given}
+    watchers = check_watchers(watch)
     data = None
     if isinstance(dataset, (str, Path)):
         settings["dataset"] = str(dataset)
@@ -103,7 +108,7 @@ def run(
                 _describe(folder.path, spec, setup)
                 if model is not None:  # a resume cannot make its first weights again
                     save_state(setup.state, folder.path / "state")
-            return play_rounds(spec, setup, folder, setup.state, progress)
+            return play_rounds(spec, setup, folder, setup.state, progress, watchers)
 
 
 @accepts_old_names(data="dataset")
@@ -114,14 +119,17 @@ def resume(
     model: str | torch.nn.Module | None = None,
     metrics: Metrics | None = None,
     progress: bool | Progress = True,
+    watch: Watch = (),
     **given: Unpack[Renewed],
 ) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; one that is done is returned as it is.
 
-    ``rounds`` makes a run longer, also one that is done; the other settings cannot change a number. They are kept in
-    the run's folder. ``dataset`` is what was given in Python, or where its file lies now; ``metrics`` are other names
-    to report, or the functions that were given in Python.
+    ``rounds`` makes a run longer, also one that is done; ``stop``, ``patience`` and ``budget`` say anew when it ends,
+    and None takes them away; the other settings cannot change a number. They are kept in the run's folder. ``dataset``
+    is what was given in Python, or where its file lies now; ``metrics`` are other names to report, or the functions
+    that were given in Python. A run that a watcher of yours has stopped goes on where ``rounds`` is given.
     """
+    watchers = check_watchers(watch)
     folder, began, about = read_folder(_path(path, "the run to resume"))
     place = Path(path)
     settings: dict[str, Any] = {**given}
@@ -151,8 +159,9 @@ def resume(
     refuse_other_metrics(path, about, own)
     spec = find_changes(place, began, settings, len(folder.lines))
     check_names(spec.metrics, own)
-    common_rounds(place, began, spec, len(folder.lines))  # refused before anything is loaded
-    over = folder.is_done and spec.rounds == began.rounds
+    stopped, undone = _stopped(folder, began, spec, "rounds" in given)
+    common_rounds(place, began, spec, len(folder.lines), undone)  # refused before anything is loaded
+    over = folder.is_done and undone is None and _ends_alike(began, spec)
     if not over:
         on_its_device(place, spec, about.get("device"))
 
@@ -162,7 +171,11 @@ def resume(
         setup = set_up(source, data, model, metrics=own)
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
-        known = common_rounds(place, began, spec, len(folder.lines))
+        known = common_rounds(place, began, spec, len(folder.lines), undone)
+        if stopped is not None:
+            setup.run.stops_after = stopped.rounds
+            if not folder.is_done and ends_apart(spec, stopped.rounds):
+                known = min(known, stopped.rounds - 1)  # killed at its end: who knows as what that was judged
         found = load_state(place / "state", known, setup.state.params)
         if model is not None:
             refuse_other_model(place, about, model_fingerprints(setup), found is None)
@@ -172,7 +185,7 @@ def resume(
     with voice(progress is True), single_threaded():
         if over:  # nothing is written where nothing is left to do
             setup, state = prepared(spec)
-            whole = state.round >= spec.rounds and setup.is_partition(place / "partition.npz")
+            whole = state.round >= setup.run.end and setup.is_partition(place / "partition.npz")
             told_anew = any(
                 getattr(spec, n) != getattr(began, n) for n in ("target", "metrics", "method_label")
             )
@@ -186,13 +199,31 @@ def resume(
                 warn(f"in {path}, {folder.damage}; it goes on after round {state.round}", stacklevel=2)
             folder.rewind(state.round)
             forget_after(place / "state", state.round)
-            folder.save({"status": "running"})
+            folder.save({"status": "running", **({"stopping": stopped.as_dict()} if stopped else {})})
             record(place, began, spec, state.round)  # not before: nothing may be left of the old plan alone
             folder.rounds = spec.rounds
             if not setup.is_partition(place / "partition.npz"):  # damaged, or killed in its first moment
                 setup.save_partition(place / "partition.npz")
             _describe(place, spec, setup)  # which runs of earlier versions lack
-            return play_rounds(spec, setup, folder, state, progress)
+            return play_rounds(spec, setup, folder, state, progress, watchers, stopped)
+
+
+def _ends_alike(began: Spec, spec: Spec) -> bool:
+    """Whether both specs end a run at the same time."""
+    return all(getattr(began, name) == getattr(spec, name) for name in ("rounds", *STOPPING))
+
+
+def _stopped(folder: RunFolder, began: Spec, spec: Spec, longer: bool) -> tuple[Stopped | None, int | None]:
+    """(how a run was stopped early and still is, the round that was its last where it is to go on).
+
+    It goes on where it is told otherwise: by settings that say when it ends, or, where a watcher of the user's own has
+    stopped it, by a number of rounds.
+    """
+    found = Stopped.read(folder.result.get("stopped") or folder.result.get("stopping"))
+    if found is None:
+        return None, None
+    asked_anew = longer and found.by not in STOPPING
+    return (None, found.rounds) if asked_anew or not _ends_alike(began, spec) else (found, None)
 
 
 def _describe(path: Path, spec: Spec, setup: Setup) -> None:

@@ -54,6 +54,9 @@ class Settings(TypedDict, total=False):
     evaluate: int
     evaluate_clients: bool
     target: tuple[float, ...] | list[float]
+    stop: str | None
+    patience: int | None
+    budget: str | None
     measure: tuple[str, ...] | list[str]
     keep: tuple[int, ...] | list[int]
     seed: int
@@ -76,9 +79,12 @@ class AllSettings(Settings, total=False):
 
 
 class Renewed(TypedDict, total=False):
-    """What a resume may be given anew, beside ``dataset`` and ``metrics``: rounds, and what cannot change a number."""
+    """What a resume may be given anew, beside ``dataset`` and ``metrics``: its end, and what cannot change a number."""
 
     rounds: int
+    stop: str | None
+    patience: int | None
+    budget: str | None
     workers: int | None
     device: str
     checkpoint: float

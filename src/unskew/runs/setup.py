@@ -31,6 +31,7 @@ from unskew.metrics.own import Metric
 from unskew.network import network_of
 from unskew.notices import warn
 from unskew.runs.choose_engine import choose, device_of
+from unskew.runs.early_stop import check_stopping
 from unskew.runs.guessing import most_frequent
 from unskew.runs.judged_by import check_names, check_on_data, describe_metrics
 from unskew.runs.load_data import load_federation
@@ -179,6 +180,7 @@ def check(spec: Spec, loaded: Loaded, built: Built) -> None:
     if not len(dataset.y_test):
         raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
     check_on_data(spec.metrics, built.metrics, dataset)
+    check_stopping(spec, (*built.net.task.fitting(dataset.classes), *built.metrics), built.dealt)
     for part in loaded.method.parts:
         if part.needs_counts and not built.dealt.counted:
             raise InputError(f"{part.name} {NO_COUNTS}")

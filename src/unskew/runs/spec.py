@@ -16,6 +16,7 @@ from unskew.errors import InputError, unknown
 from unskew.expression import Call, argument, path_and_options
 from unskew.readings import check_target, check_twice
 from unskew.runs.describe import description, names, setting
+from unskew.runs.stop_rule import read_budget, read_stop
 
 SHARE = "is a share of clients from 0 to 1"
 
@@ -196,6 +197,28 @@ class Spec:
         "Accuracies, or values of the first metric, whose first round is reported.",
         renewable=True,
     )
+    stop: str | None = setting(
+        None,
+        "watching",
+        "End the run once this holds, such as 'accuracy > 0.9' or 'loss < 0.3 and round >= 20'.",
+        changes_numbers=True,
+        renewable=True,
+    )
+    patience: int | None = setting(
+        None,
+        "watching",
+        "End the run after so many rounds without a better accuracy, or first metric.",
+        at_least=1,
+        changes_numbers=True,
+        renewable=True,
+    )
+    budget: str | None = setting(
+        None,
+        "watching",
+        "End the run before it goes beyond this: 500MB moved, 10min of rounds, 90s on the air, or several.",
+        changes_numbers=True,
+        renewable=True,
+    )
     measure: tuple[str, ...] = setting((), "watching", "Extra measurements: divergence, gamma, correlation.")
     keep: tuple[int, ...] = setting(
         (),
@@ -250,6 +273,12 @@ class Spec:
             object.__setattr__(self, f.name, argument(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
+        for name, read in (("stop", read_stop), ("budget", read_budget)):
+            if (given := getattr(self, name)) is not None:
+                given = " ".join(given.split())
+                object.__setattr__(self, name, None if given.lower() in ("", "none") else given)
+                if getattr(self, name) is not None:
+                    read(given)
         self._settle_partition(unsaid)
         if default_cohort:
             object.__setattr__(self, "cohort", UnsaidNumber(self.cohort))
@@ -362,6 +391,9 @@ MOVED = names(Spec, is_file=True)
 FREE = names(Spec, renewable=True)
 """Settings that a resume may be given anew (``unskew.runs.changes``)."""
 
+STOPPING = ("stop", "patience", "budget")
+"""Settings that may end a run before its last round."""
+
 PRECISIONS = {"float32": "fp32", "float64": "fp64"}
 """Other names for a precision."""
 
@@ -373,6 +405,10 @@ def no_setting(name: str) -> InputError:
     if name == "data":  # which of the two, a guess could get wrong
         return InputError(
             "there is no setting 'data'; write dataset for what to train on, data_folder for where published files lie"
+        )
+    if name == "watch":
+        return InputError(
+            "watch is no setting: it takes objects, so give it to unskew.run(..., watch=[...]) in Python"
         )
     return unknown("setting", name, HINTS)
 
