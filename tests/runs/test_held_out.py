@@ -169,3 +169,79 @@ def test_verbs_reach_what_was_held_out():
     assert run.as_dealt.aside["test"].tolist() == [4, 3, 1, 0, 0, 5]
     sums = run.engine.evaluate(run.job, dict(run.job.net.initial), None, VALIDATION)
     assert sums.count.sum() == len(run.engine.holdings.dealt.aside["validation"].indices) > 0
+
+
+@pytest.fixture
+def sites(tmp_path):
+    """A table of two sites, north with 12 rows and south with 8; every fourth row is to test on."""
+    rng = np.random.default_rng(0)
+    rows = ["site,a,b,split,label"]
+    for k in range(20):
+        site, split = ("north" if k < 12 else "south"), ("test" if k % 4 == 0 else "train")
+        rows.append(
+            f"{site},{rng.normal():.3f},{k % 2 + rng.normal():.3f},{split},{'no' if k % 2 else 'yes'}"
+        )
+    (tmp_path / "sites.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path / "sites.csv"
+
+
+def test_a_test_column_says_what_every_client_is_tested_by(sites):
+    """Rows 0, 4 and 8 are north's, 12 and 16 south's; the column is no feature, and clients go by their names."""
+    ended = unskew.run(
+        dataset=str(sites),
+        client="site",
+        test_column="split",
+        evaluate_clients=True,
+        rounds=1,
+        progress=False,
+    )
+    each = ended.result["client_tests"]["each"]
+    assert [(one["client"], one["tested"], one["samples"]) for one in each] == [
+        ("north", 3, 9),
+        ("south", 2, 6),
+    ]
+    assert ended.folder.lines[-1]["worst_client"] in ("north", "south")
+    table = ended.job.roster.dataset.table
+    assert table.unused["split"] == "says what to test on"
+    assert table.used == ("a", "b")
+
+
+def test_a_second_table_brings_every_client_its_tests(sites, tmp_path):
+    """Its client column says whose a row is; a site that does not train is judged with the others alone."""
+    (tmp_path / "later.csv").write_text("site,a,b,split,label\nsouth,0,1,train,no\nwest,0,0,train,yes\n")
+    ended = unskew.run(
+        dataset=f"{sites}(test=later.csv)", client="site", drop=["split"], evaluate_clients=True,
+        rounds=1, progress=False,
+    )  # fmt: skip
+    (one,) = ended.result["client_tests"]["each"]
+    assert (one["client"], one["tested"]) == ("south", 1)
+
+
+def test_a_share_of_every_client_overrules_rows_that_were_held_out_of_all(sites):
+    """client_test = 0.25 is a quarter of each site's training rows, whatever the test set is."""
+    ended = unskew.run(
+        dataset=str(sites), client="site", test_column="split", client_test=0.25, rounds=1, progress=False
+    )
+    assert [one["tested"] for one in ended.result["client_tests"]["each"]] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("test_column", "nowhere"), "nowhere"),
+        (("test_column", "label"), "says what to test on, so it cannot be the label"),
+        (("test_column", "site"), "'north' in line 2; write test or train, 1 or 0, true or false"),
+    ],
+)
+def test_a_test_column_that_cannot_be_is_refused(sites, change, said):
+    """With what to write instead."""
+    with pytest.raises(InputError, match=said):
+        unskew.run(dataset=str(sites), rounds=1, progress=False, **dict([change]))
+
+
+def test_what_only_the_server_can_tell_is_not_chosen_by_at_clients(sites):
+    """AUC ranks single answers, and of clients' samples only counts leave."""
+    given = {"dataset": str(sites), "client": "site", "rounds": 1, "progress": False, "metrics": ["auc"]}
+    with pytest.raises(InputError, match="cannot choose by auc on validation samples that stay with clients"):
+        unskew.run(**given, validation=0.2, validation_of="client")
+    assert unskew.run(**given, validation=0.3).result["best"]["chosen_on"] == "validation"

@@ -35,7 +35,8 @@ class Table:
     taken as they are, columns of words one-hot; identifiers, dates and texts are not features. ``features`` names
     those to take, ``drop`` those to leave out. ``impute`` is the rule for missing values: median, most_frequent or
     drop (the row). ``fit`` says whose training rows fills and scales are fitted to: those of all, or each client's
-    own. ``test`` is the share to hold out, or the path of a second table to test on.
+    own. ``test`` is the share to hold out, or the path of a second table to test on; ``test_column`` names one
+    that says of each row whether it is to test on (test or train, 1 or 0, true or false).
     """
 
     name: ClassVar[str] = "table"
@@ -49,11 +50,16 @@ class Table:
     drop: str | tuple[str, ...] = ()
     impute: Impute | None = None
     fit: Fit = "all"
+    test_column: str | None = None
 
     def read(self, path: Path) -> Dataset:
         """The table at ``path``."""
         frame, held = read_table(path, self.sep), None
         if isinstance(self.test, str):
+            if self.test_column is not None:
+                raise InputError(
+                    f"test = {self.test} and test_column = {self.test_column} both say what to test on; keep one"
+                )
             beside = Path(self.test).expanduser()
             if not os.path.exists(beside) and not beside.is_absolute():
                 beside = path.parent / beside  # beside the table, as one would write it
@@ -82,9 +88,15 @@ class Table:
                 )
             if (gap := np.asarray(frame[column].isna())).any():
                 raise InputError(f"column {column!r} of {place.where} is empty in {place.first(gap)}")
-        columns = choose_roles(
-            frame, label, clients, _several(self.features), _several(self.drop), self.impute, place
-        )
+        told, left = None, _several(self.drop)
+        if self.test_column is not None and held is None:
+            told = read_test_column(
+                frame, self.test_column, (label, *clients, *_several(self.features)), place
+            )
+            left = (*left, self.test_column)
+        columns = choose_roles(frame, label, clients, _several(self.features), left, self.impute, place)
+        if told is not None and self.test_column is not None:
+            columns = replace(columns, unused={**columns.unused, self.test_column: "says what to test on"})
         y, y_test = _labels(frame[label], place), None
         if held is not None:
             if label not in held[0].columns:
@@ -102,7 +114,12 @@ class Table:
                 )
         train = whole.copy()
         test = 0.0 if isinstance(self.test, str) else self.test
-        if held is None:
+        if told is not None:
+            train[whole] = ~told[whole]
+            if not train.any() or not (whole & told).any():
+                side = "train" if not train.any() else "test"
+                raise InputError(f"column {self.test_column!r} of {place.where} leaves no row to {side} on")
+        elif held is None:
             train[whole] = ~split_held_out(class_codes({"y": y[whole]}, None)[1]["y"], test, self.seed, name)
         columns = fit_columns(columns, frame, train, self.fit, place)
         columns = replace(
@@ -165,14 +182,18 @@ def from_frame(
     drop: str | Sequence[str] = (),
     impute: Impute | None = None,
     fit: Fit = "all",
+    test_column: str | None = None,
     name: str = "own table",
 ) -> Dataset:
     """A data set of a pandas DataFrame: columns become features as those of a table's file do.
 
     ``label`` and ``client`` name columns, ``features`` and ``drop`` those to take and to leave out, ``impute`` is the
     rule for missing values, and ``fit`` says whose training rows fills and scales are fitted to. Rows to test on are
-    those of ``frame_test``, or the share ``test`` of each class, drawn by ``seed``.
+    those of ``frame_test``, those that the column ``test_column`` says are (test or train, 1 or 0, true or false), or
+    the share ``test`` of each class, drawn by ``seed``.
     """
+    if frame_test is not None and test_column is not None:
+        raise InputError("frame_test and test_column both say what to test on; keep one")
     reader = build(
         Call(
             "table",
@@ -186,6 +207,7 @@ def from_frame(
                 ("drop", drop if isinstance(drop, str) else tuple(drop)),
                 ("impute", impute),
                 ("fit", fit),
+                ("test_column", test_column),
             ),
         ),
         {"table": Table},
@@ -195,6 +217,31 @@ def from_frame(
     if frame_test is not None:
         held = plain_frame(frame_test, "frame_test"), Place("frame_test", 0)
     return reader.dataset(plain_frame(frame, "the frame"), Place("the frame", 0), name, "a DataFrame", held)
+
+
+TEST_WORDS = {"test": True, "true": True, "1": True, "1.0": True, "yes": True}
+TRAIN_WORDS = {"train": False, "training": False, "false": False, "0": False, "0.0": False, "no": False}
+
+
+def read_test_column(frame: DataFrame, column: str, others: Sequence[str], place: Place) -> Array:
+    """Which rows are to test on, by the column that says so."""
+    if column not in frame.columns:
+        raise no_column("test", column, frame, place.where)
+    if column in others:
+        raise InputError(
+            f"column {column!r} of {place.where} says what to test on, so it cannot be the label, a client column or a "
+            "feature"
+        )
+    known = TEST_WORDS | TRAIN_WORDS
+    said = [known.get(str(value).strip().lower()) for value in frame[column].tolist()]
+    strange = np.array([one is None for one in said])
+    if strange.any():
+        value = frame[column].tolist()[int(np.flatnonzero(strange)[0])]
+        raise InputError(
+            f"column {column!r} of {place.where} has {value!r} in {place.first(strange)}; write test or train, 1 or 0, "
+            "true or false"
+        )
+    return np.array(said, bool)
 
 
 def read_table(path: Path, sep: str | None = None) -> DataFrame:

@@ -71,6 +71,7 @@ def table_options(spec: Spec) -> dict[str, Any]:
         "drop": spec.drop_columns,
         "impute": spec.impute,
         "fit": None if spec.fit == "all" else spec.fit,
+        "test_column": spec.test_column,
     }
     options = {name: value for name, value in given.items() if value not in (None, ())}
     path, inner = path_and_options(spec.dataset)

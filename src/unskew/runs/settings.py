@@ -21,6 +21,7 @@ class Settings(TypedDict, total=False):
     drop_columns: tuple[str, ...] | list[str]
     impute: Literal["median", "most_frequent", "drop"] | None
     fit: Literal["all", "client"]
+    test_column: str | None
     partition: str
     by: str | None
     clients: int | None

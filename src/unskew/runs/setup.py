@@ -19,6 +19,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.roster import NO_COUNTS, Roster
+from unskew.core.score import BY_SAMPLE
 from unskew.core.slots import Local
 from unskew.core.state import State, initial_state
 from unskew.core.task import Classification
@@ -181,6 +182,12 @@ def check(spec: Spec, loaded: Loaded, built: Built) -> None:
         raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
     check_on_data(spec.metrics, built.metrics, dataset)
     check_stopping(spec, (*built.net.task.fitting(dataset.classes), *built.metrics), built.dealt)
+    first = spec.metrics[0] if spec.metrics else "accuracy"
+    if spec.validation_of == "client" and (first in BY_SAMPLE or first in built.metrics):
+        raise InputError(
+            f"a run cannot choose by {first} on validation samples that stay with clients: only counts of them reach "
+            "the server; write validation_of = all, or name another metric first"
+        )
     for part in loaded.method.parts:
         if part.needs_counts and not built.dealt.counted:
             raise InputError(f"{part.name} {NO_COUNTS}")

@@ -66,6 +66,9 @@ class Spec:
         "Whose training rows a table's fills and scales are fitted to: all clients', or each client's own.",
         own_problem=False,
     )
+    test_column: str | None = setting(
+        None, "reading", "The column of an own table that says which rows are to test on: test or train."
+    )
     partition: str = setting(
         Unsaid("dirichlet(0.1)"),
         "dealing",
