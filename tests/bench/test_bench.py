@@ -279,7 +279,7 @@ def test_growth_exponents_worked_by_hand() -> None:
 def test_growth_has_three_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """By clients a round, by clients there are, by clients that remember: every size has its row."""
     here = {"population": scaling.population, "memory": scaling.memory}
-    monkeypatch.setattr(scaling, "_alone", lambda what, **settings: here[what](**settings))
+    monkeypatch.setattr(scaling, "run_alone", lambda what, **settings: here[what](**settings))
     found = growth(
         Options(jobs=[TINY], rounds=1, workers=1, device="cpu"),
         cohorts=(1, 3),

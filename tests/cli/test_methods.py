@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from unskew.cli import app, main
-from unskew.cli.methods import _short
+from unskew.cli.methods import shorten
 from unskew.expression import summary
 from unskew.parts import PARTS
 
@@ -24,11 +24,11 @@ def test_every_part_is_listed_with_what_it_does():
 
 def test_long_signatures_are_cut_after_a_parameter():
     """The first ones stay; a single long one goes."""
-    assert _short("fedntd(beta=1.0, tau=1.0)") == "fedntd(beta=1.0, tau=1.0)"
+    assert shorten("fedntd(beta=1.0, tau=1.0)") == "fedntd(beta=1.0, tau=1.0)"
     long = "fedbr(mu=0.5, lam=1.0, gamma=1.0, tau1=2.0, tau2=2.0, pseudo=32)"
-    assert _short(long) == "fedbr(mu=0.5, lam=1.0, gamma=1.0, …)"
-    assert _short(long, 30) == "fedbr(mu=0.5, lam=1.0, …)"
-    assert _short("name(parameter=a_default_that_is_too_long_for_one_line)") == "name(…)"
+    assert shorten(long) == "fedbr(mu=0.5, lam=1.0, gamma=1.0, …)"
+    assert shorten(long, 30) == "fedbr(mu=0.5, lam=1.0, …)"
+    assert shorten("name(parameter=a_default_that_is_too_long_for_one_line)") == "name(…)"
 
 
 def test_parameters_are_shown_as_a_user_writes_them():

@@ -19,7 +19,7 @@ from unskew.core.slots import Objective, Step
 from unskew.core.types import Tree
 from unskew.data import Federation
 from unskew.engines.cpu.fast import FastCPU
-from unskew.engines.recorded import KEPT, _layout, aten, rewrite_graph
+from unskew.engines.recorded import KEPT, aten, layout_key, rewrite_graph
 from unskew.parts import PARTS
 from unskew.runs.choose_engine import choose
 from unskew.runs.spec import Spec
@@ -243,7 +243,7 @@ def test_a_product_is_computed_before_its_factors_change() -> None:
 def test_tensors_that_lie_differently_are_other_recordings() -> None:
     """One number shown three times cannot be viewed as three numbers in a row can."""
     shown, whole = ({"shared/part/share": v} for v in (torch.ones(1).expand(3), torch.ones(3)))
-    assert _layout(shown) != _layout(whole)
+    assert layout_key(shown) != layout_key(whole)
 
 
 def test_a_longer_run_records_where_a_shorter_one_does() -> None:

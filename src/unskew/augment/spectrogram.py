@@ -24,12 +24,15 @@ def spectrogram(x: Tensor, rng: np.random.Generator) -> Tensor:
     index = torch.from_numpy((np.arange(frames)[None] - shift[:, None]) % frames)
     out = torch.gather(x, 3, index[:, None, None, :].expand(x.shape))
     mean = x.mean((2, 3), keepdim=True)
-    for masked in (_mask(count, bands, rng)[:, None, :, None], _mask(count, frames, rng)[:, None, None, :]):
+    for masked in (
+        mask_bands(count, bands, rng)[:, None, :, None],
+        mask_bands(count, frames, rng)[:, None, None, :],
+    ):
         out = torch.where(masked, mean, out)
     return out
 
 
-def _mask(count: int, length: int, rng: np.random.Generator) -> Tensor:
+def mask_bands(count: int, length: int, rng: np.random.Generator) -> Tensor:
     """[count, length]: one stretch each, nowhere in half of the samples."""
     width = np.floor(rng.uniform(0, length * WIDEST_MASK + 1, count)) * (rng.random(count) < CHANCE)
     start = np.floor(rng.random(count) * (length - width + 1))

@@ -60,10 +60,10 @@ def growth(
     rows = []
     for clients in populations:
         tell(f"{clients:,} clients")
-        rows.append(_alone("population", clients=clients, **settings))
+        rows.append(run_alone("population", clients=clients, **settings))
     found["population"] = {"rows": rows, "exponent": exponent([(r["clients"], r["seconds"]) for r in rows])}
     tell(f"SCAFFOLD with {remembering:,} clients")
-    found["memory"] = _alone("memory", clients=remembering, **settings | {"rounds": rounds_remembering})
+    found["memory"] = run_alone("memory", clients=remembering, **settings | {"rounds": rounds_remembering})
     return found
 
 
@@ -178,7 +178,7 @@ def _playing(ours: Ours) -> Any:
         yield ours
 
 
-def _alone(what: str, **settings: Any) -> dict[str, Any]:
+def run_alone(what: str, **settings: Any) -> dict[str, Any]:
     """The same in a fresh process."""
     code = "import sys; from unskew.bench.scaling import answer; answer(*sys.argv[1:])"
     command = [sys.executable, "-c", code, what, json.dumps(settings)]

@@ -89,7 +89,7 @@ def _flowing(text: str, width: int = 100) -> str:
     return made.rstrip().replace("``", "")
 
 
-def _short(signature: str, width: int = 40) -> str:
+def shorten(signature: str, width: int = 40) -> str:
     """A signature that leaves room for what is said of it: its first parameters, where it has many."""
     if len(signature) <= width:
         return signature
@@ -115,7 +115,7 @@ def _list(console: Any) -> None:
         table.add_column()
         for entry in held:
             sent = f"\n[yellow]discloses {', '.join(entry.discloses)}[/]" if entry.discloses else ""
-            table.add_row(_short(entry.write), escape(entry.summary) + sent)
+            table.add_row(shorten(entry.write), escape(entry.summary) + sent)
         console.print(table if held else "  [dim]none in this version[/]")
     console.print("[bold]presets[/]")
     sums = Table(show_header=False, box=None, padding=(0, 2, 0, 2))

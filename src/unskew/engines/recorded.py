@@ -62,7 +62,7 @@ def play_recorded(
                     repr(training.objectives),
                     training.local,
                     block.own_anchor,
-                    *_layout(held),
+                    *layout_key(held),
                 )
             padded = training.net.norms and block.padded[s]  # without batch norm it makes no difference
             key = (alike, clients, padded)
@@ -86,7 +86,7 @@ def _widened(block: ClientStack) -> ClientStack:
     return wide
 
 
-def _layout(held: dict[str, Tensor]) -> list[tuple[Any, ...]]:
+def layout_key(held: dict[str, Tensor]) -> list[tuple[Any, ...]]:
     """Names, types, shapes and strides: what operations depend on beside the numbers."""
     return [
         (name, v.dtype, v.shape[1:], v.stride()[1:])

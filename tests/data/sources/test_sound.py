@@ -193,13 +193,13 @@ URBAN = {f"audio/{name}": data for name, data in CLIPS.items()} | {
 def computed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many times features have been computed."""
     calls: list[Path] = []
-    features = urbansound8k._features
+    features = urbansound8k.cut_features
 
     def counting(source: UrbanSound8K, place: Path) -> dict[str, np.ndarray]:
         calls.append(place)
         return features(source, place)
 
-    monkeypatch.setattr(urbansound8k, "_features", counting)
+    monkeypatch.setattr(urbansound8k, "cut_features", counting)
     return lambda: len(calls)
 
 

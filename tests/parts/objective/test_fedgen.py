@@ -102,7 +102,7 @@ def server(ensemble="mean"):
         uploads={"fedgen": {"counts": torch.tensor([[1, 5], [3, 0]])}},
     )
     after = SimpleNamespace(net=net, landed=landed, judging_net=net)
-    return FedGen("latent", ensemble=ensemble)._ensemble(after)(rows((0.0, 0.0)), torch.tensor([0]))  # type: ignore[arg-type]
+    return FedGen("latent", ensemble=ensemble).ensemble_judge(after)(rows((0.0, 0.0)), torch.tensor([0]))  # type: ignore[arg-type]
 
 
 def test_the_servers_judge_is_the_mean_of_the_clients_logits():

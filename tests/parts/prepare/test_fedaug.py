@@ -177,9 +177,9 @@ def test_a_resumed_run_makes_the_same_copies(redraw):
 
 def test_copies_come_from_all_originals_in_turn():
     """Seven copies of three originals: each two or three times."""
-    from unskew.parts.prepare.fedaug import _in_turn
+    from unskew.parts.prepare.fedaug import take_in_turn
 
-    drawn = _in_turn(np.array([4, 5, 9]), 7, generator(0, "turn"))
+    drawn = take_in_turn(np.array([4, 5, 9]), 7, generator(0, "turn"))
     assert sorted(np.unique(drawn, return_counts=True)[1]) == [2, 2, 3]
 
 
@@ -212,9 +212,9 @@ def test_every_kind_of_data_is_altered_and_keeps_its_form(kind, shape):
 
 def test_a_mask_covers_little_and_holds_the_mean():
     """A masked sound keeps at least three quarters of its cells."""
-    from unskew.augment.spectrogram import _mask
+    from unskew.augment.spectrogram import mask_bands
 
-    masks = _mask(500, 64, generator(0, "mask")).sum(1).numpy()
+    masks = mask_bands(500, 64, generator(0, "mask")).sum(1).numpy()
     assert masks.max() <= 64 / 8
     assert 0.4 < (masks == 0).mean() < 0.7
 

@@ -11,7 +11,7 @@ from unskew.core.method import Method
 from unskew.core.round import play_round
 from unskew.errors import InputError
 from unskew.parts.schedule import PhaseShift
-from unskew.parts.schedule.phase_shift import _share
+from unskew.parts.schedule.phase_shift import share_of_phase
 from unskew.testing.toy_federation import normed, play, ready, tiny
 
 # client 0 has one sample and adds 1 a round, client 1 has three and adds 2
@@ -135,7 +135,7 @@ def test_epoch_mode_trains_three_quarters_of_a_round_in_two_phases():
 @pytest.mark.parametrize(("cohort", "n"), [(10, 4), (7, 3), (5, 5), (3, 5), (40, 20)])
 def test_groups_share_the_cohort_evenly(cohort, n):
     """Sizes differ by at most one, and n groups in a row make the cohort, whenever one begins."""
-    sizes = [_share(cohort, n, t) for t in range(-n, 3 * n)]
+    sizes = [share_of_phase(cohort, n, t) for t in range(-n, 3 * n)]
     assert max(sizes) - min(sizes) <= 1
     assert all(sum(sizes[i : i + n]) == cohort for i in range(len(sizes) - n))
 

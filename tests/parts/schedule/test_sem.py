@@ -9,7 +9,7 @@ from by_hand import Table, holding, update
 from unskew.core.method import Method
 from unskew.errors import InputError
 from unskew.parts.schedule import SEM
-from unskew.parts.schedule.sem import _assigned, _distances
+from unskew.parts.schedule.sem import assign_partners, class_distances
 from unskew.seeds import generator
 from unskew.testing.toy_federation import normed, play, tiny
 
@@ -78,10 +78,10 @@ def test_the_pairing_by_emd_has_the_largest_sum():
     EMDs are 2 between different and 0 between equal labels, so the largest sum is 4 x 2 = 8.
     """
     counts = np.array([[5, 0, 0], [3, 0, 0], [0, 4, 0], [0, 0, 4]])
-    distance = _distances(counts, counts)
+    distance = class_distances(counts, counts)
     np.fill_diagonal(distance, -1)
     for seed in range(5):
-        to = _assigned(distance, generator(seed, "pairs"))
+        to = assign_partners(distance, generator(seed, "pairs"))
         assert sorted(to) == [0, 1, 2, 3]
         assert distance[np.arange(4), to].sum() == 8.0
 

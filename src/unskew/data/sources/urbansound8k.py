@@ -46,12 +46,12 @@ def _read_audio(source: UrbanSound8K, place: Path) -> Dataset:
                 break
             arrays = None
     if arrays is None:
-        arrays = _features(source, place) | {"stamp": np.array(stamp)}
+        arrays = cut_features(source, place) | {"stamp": np.array(stamp)}
         _keep(arrays, place)
     return _split(source, arrays, arrays["x"], f"wav files in {place.name}, log-mel computed")
 
 
-def _features(source: UrbanSound8K, place: Path) -> dict[str, Array]:
+def cut_features(source: UrbanSound8K, place: Path) -> dict[str, Array]:
     """Clips in the order of the metadata table: features, class, fold and recording."""
     rows: list[Clip] | None = None
     pictures: dict[str, Array] = {}

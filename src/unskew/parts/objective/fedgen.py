@@ -199,7 +199,7 @@ class FedGen(Exchange):
         rule, rate = optimizer(Local(optimizer="adam")), self.lr * self.decay**after.t
         rng = generator(after.seed, "fedgen", after.t)
         chances = (memory["labels"] / memory["labels"].sum()).cpu().numpy()
-        judge = self._ensemble(after) if self.latent else self._global(after)
+        judge = self.ensemble_judge(after) if self.latent else self._global(after)
         shape = (len(tree["1.shift"]),) if self.latent else after.roster.dataset.shape
         for s in range(count, count + self.steps):
             label = torch.from_numpy(rng.choice(len(chances), self.batch, p=chances)).to(like.device)
@@ -224,7 +224,7 @@ class FedGen(Exchange):
 
         return judge
 
-    def _ensemble(self, after: After) -> Any:
+    def ensemble_judge(self, after: After) -> Any:
         """How far the round's client models are from seeing the wanted class, in the order of clients."""
         net, layer = after.judging_net, after.net.judging.last_layer
         order = np.argsort(after.landed.clients, kind="stable")

@@ -97,7 +97,7 @@ class FedAug(Prepare):
         rng = generator(seed, "fedaug", "once" if self.redraw == "once" else int(t or 0), held.client)
         labels = held.labels
         index = np.concatenate(
-            [_in_turn(np.flatnonzero(labels == c), n, rng) for c, n in enumerate(more) if n]
+            [take_in_turn(np.flatnonzero(labels == c), n, rng) for c, n in enumerate(more) if n]
         )
         return held.adding(alter(held.dataset, held.x(index), rng), labels[index])
 
@@ -144,7 +144,7 @@ def additions(counts: Array, target: float) -> Array:
     return added
 
 
-def _in_turn(members: Array, copies: int, rng: np.random.Generator) -> Array:
+def take_in_turn(members: Array, copies: int, rng: np.random.Generator) -> Array:
     """``copies`` of these samples, each as often as any other."""
     rounds = -(-copies // len(members))
     return np.concatenate([rng.permutation(members) for _ in range(rounds)])[:copies]

@@ -94,13 +94,13 @@ class PhaseShift(Schedule):
 
     def _joining(self, play: Play, queue: Queue, first: bool) -> tuple[Cohort, Ids]:
         """Who joins, and in which phase: everybody's first in the first round, later the newest."""
-        wanted = play.cohort if first else _share(play.cohort, self.n, play.t)
+        wanted = play.cohort if first else share_of_phase(play.cohort, self.n, play.t)
         cohort = play.select(wanted, exclude=queue.clients) if wanted else Cohort(np.zeros(0, np.int64))
         count = len(cohort.clients)
         if not first:
             return cohort, np.ones(count, np.int64)
         order = play.rng.permutation(count) if self.n > 1 else np.arange(count)
-        sizes = [_share(count, self.n, t) for t in range(1 - self.n, 1)]
+        sizes = [share_of_phase(count, self.n, t) for t in range(1 - self.n, 1)]
         ages = np.repeat(np.arange(self.n, 0, -1), sizes)
         return Cohort(cohort.clients[order], cohort.settings.rows(order)), ages
 
@@ -182,7 +182,7 @@ class Queue:
         return Queue(tree["ages"].cpu().numpy(), PerClient(*given), update, update.clients)
 
 
-def _share(whole: int, n: int, t: int) -> int:
+def share_of_phase(whole: int, n: int, t: int) -> int:
     """How many of ``whole`` clients belong to the group that joins in round t: n groups in a row make the whole."""
     return (t + 1) * whole // n - t * whole // n
 

@@ -132,7 +132,7 @@ class SEM(Schedule):
                     source="peer" if self.via == "peer" else "relay",
                 )
             )
-            apart = float(np.mean(_distances(seen, counts[clients]).diagonal()))
+            apart = float(np.mean(class_distances(seen, counts[clients]).diagonal()))
             update = update.then(after)
             settings, seen = settings.rows(after.rows), seen[after.rows] + counts[update.clients]
         play.note(partner_emd=apart)
@@ -152,9 +152,9 @@ class SEM(Schedule):
             order = np.argsort([place[int(c)] for c in at])
             to[order] = np.roll(order, -1)
         elif count > 1:
-            distance = _distances(seen, counts[at])
+            distance = class_distances(seen, counts[at])
             np.fill_diagonal(distance, -1.0)  # below any distance: nobody keeps a model
-            to = _assigned(distance, rng)
+            to = assign_partners(distance, rng)
         return to
 
     def _others(
@@ -166,7 +166,7 @@ class SEM(Schedule):
         count = min(len(found.clients), len(update))
         to = np.arange(count)
         if self.pairing == "emd" and count:
-            to = _assigned(_distances(seen[:count], play.roster.counts[found.clients]), play.rng)
+            to = assign_partners(class_distances(seen[:count], play.roster.counts[found.clients]), play.rng)
         stay = np.arange(count, len(update))
         both = zip(_values(found.settings.rows(to)), _values(settings.rows(stay)), strict=True)
         joined = [None if a is None or b is None else np.concatenate([a, b]) for a, b in both]
@@ -177,7 +177,7 @@ def _values(settings: PerClient) -> tuple[Array | None, ...]:
     return settings.batch, settings.lr, settings.per_class
 
 
-def _distances(counts: Array, others: Array) -> Array:
+def class_distances(counts: Array, others: Array) -> Array:
     """The EMD between every two rows of label counts; a row without samples is at distance 0 of any."""
     sizes, other_sizes = counts.sum(1, keepdims=True), others.sum(1, keepdims=True)
     first, second = counts / np.maximum(1, sizes), others / np.maximum(1, other_sizes)
@@ -185,7 +185,7 @@ def _distances(counts: Array, others: Array) -> Array:
     return np.asarray(apart * (sizes > 0) * (other_sizes.T > 0))
 
 
-def _assigned(distance: Array, rng: np.random.Generator) -> Ids:
+def assign_partners(distance: Array, rng: np.random.Generator) -> Ids:
     """For each row the column of the assignment with the largest sum; ties fall at random."""
     from scipy.optimize import linear_sum_assignment  # here, because training needs this file but not scipy
 
