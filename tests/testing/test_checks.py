@@ -110,6 +110,29 @@ class Counting(Objective):
 
 
 @dataclass(frozen=True)
+class ReadsCounts(Select):
+    """Asks those who hold the most classes, and does not say that it needs label counts."""
+
+    name: ClassVar[str] = "reads_counts"
+
+    def select(self, count: int, exclude: Any, roster: Any, memory: Tree, rng: Any) -> Any:
+        many = np.argsort(-(roster.counts > 0).sum(1), kind="stable")
+        return Cohort(many[~np.isin(many, exclude)][:count]), memory
+
+
+@dataclass(frozen=True)
+class WhereGiven(Select):
+    """Uses label counts where there are some, and does not say so."""
+
+    name: ClassVar[str] = "where_given"
+
+    def select(self, count: int, exclude: Any, roster: Any, memory: Tree, rng: Any) -> Any:
+        by = roster.counts[:, 0] if roster.counted else roster.ids
+        order = np.argsort(-by, kind="stable")
+        return Cohort(order[~np.isin(order, exclude)][:count]), memory
+
+
+@dataclass(frozen=True)
 class Taken(Objective):
     """Has the name of something else."""
 
@@ -320,6 +343,8 @@ BROKEN: list[tuple[Part, str, str]] = [
     (Shrinks(), "vanished", "shrinks changes the model although nobody answered"),
     (FirstCounts(), "order", "first_counts depends on the order of clients: models differ by "),
     (Pads(), "padding", "pads lets padding leak: a step differs by "),
+    (ReadsCounts(), "counts", "reads_counts reads label counts and does not say so: let `needs_counts` be"),
+    (WhereGiven(), "counts", "where_given uses label counts where they are given (models differ by "),
     (Remembers(), "resume", "remembers ends in another model when it is resumed"),
     (Whispers(), "costs", "whispers must say in `discloses` what leaves a client"),
 ]

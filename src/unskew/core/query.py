@@ -21,7 +21,7 @@ from unskew.core.held import BEFORE, Held, Moment
 from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.net import Net
-from unskew.core.questions import MEASUREMENTS, Answerer, Query
+from unskew.core.questions import Answerer, Query, find_answerer
 from unskew.core.types import Ids, Tree, nbytes
 from unskew.progress import working
 
@@ -111,8 +111,7 @@ def answer_here(
     job: Job, holdings: Holdings, query: Query, clients: Iterable[int], model: Tree, moment: Moment
 ) -> Iterator[Tree]:
     """What these clients, who live here, answer, one after the other."""
-    known: dict[str, Any] = {part.name: part for part in job.method.parts}
-    who = known.get(query.part) or MEASUREMENTS.get(query.part)
+    who = find_answerer(query.part, job.method.parts)
     if who is None or query.question not in who.questions:
         raise TypeError(f"{query.part} has no question {query.question!r}: name it in `questions`")
     for client in clients:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from unskew.core.types import Tree
+from unskew.import_object import import_object
 
 
 class Answerer(Protocol):
@@ -21,15 +22,24 @@ class Answerer(Protocol):
 
 @dataclass(frozen=True)
 class Query:
-    """A question as it travels."""
+    """A question as it travels.
+
+    ``part`` is the name of one of the method's parts, or where somebody else who answers is found,
+    ``package.module:Class``: a process that was told of nothing before finds it there too.
+    """
 
     part: str
     question: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-MEASUREMENTS: dict[str, Answerer] = {}
-"""Who else than a method's parts asks: name -> who answers it at a client (``unskew.runs.measure`` adds its own)."""
+def find_answerer(name: str, parts: Iterable[Answerer]) -> Answerer | None:
+    """Who answers the questions asked under this name: a part of the method, or a class that is found by its path."""
+    known = {part.name: part for part in parts}
+    if name in known or ":" not in name:
+        return known.get(name)
+    found: Answerer = import_object(name, "question")()
+    return found
 
 
 class Questions(Protocol):

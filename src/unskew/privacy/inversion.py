@@ -20,7 +20,7 @@ from torch import Tensor
 from unskew.core.held import Held, Moment
 from unskew.core.net import Net
 from unskew.core.query import ClientView
-from unskew.core.questions import MEASUREMENTS, Query
+from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.slots import Prepare
 from unskew.core.types import Leg, Tree
@@ -168,15 +168,12 @@ class OneSample(Prepare):
 class Prey:
     """The samples themselves, for the judge of an attack: the laboratory's question, which no method asks."""
 
-    name = "the judge of the inversion"
+    name = f"{__name__}:Prey"
     questions = ("samples",)
 
     def samples(self, client: ClientView) -> Tree:
         """All that the client has at hand, and their labels."""
         return {"x": client.samples(), "y": client.labels}
-
-
-MEASUREMENTS[Prey.name] = Prey()
 
 
 def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tree, Trained]:

@@ -13,7 +13,7 @@ from unskew.core.engine import RunPlan
 from unskew.core.held import OWN
 from unskew.core.net import Net
 from unskew.core.query import ClientView
-from unskew.core.questions import MEASUREMENTS, Query
+from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.types import Ids, Tree
 from unskew.core.views import View
@@ -61,7 +61,7 @@ def shown(
 class Shown:
     """What a client would share of its samples, beside the samples: the laboratory's question, which no method asks."""
 
-    name = "the privacy laboratory"
+    name = f"{__name__}:Shown"
     questions = ("shown",)
 
     def shown(self, client: ClientView, view: View, groups: Mapping[int, Ids]) -> Tree:
@@ -71,9 +71,6 @@ class Shown:
             first, seen = view.of(client, groups[client.client][piece])
             found.append((first, seen))
         return {name: torch.cat([one[k] for one in found]) for k, name in enumerate(("x", "seen"))}
-
-
-MEASUREMENTS[Shown.name] = Shown()
 
 
 def drawn(roster: Roster, view: View, batch: int, seed: int, at: int) -> tuple[Ids, dict[int, Ids]]:

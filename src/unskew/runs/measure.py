@@ -15,7 +15,7 @@ from unskew.core.held import BEFORE
 from unskew.core.method import Method
 from unskew.core.plan import plan
 from unskew.core.query import ClientView
-from unskew.core.questions import MEASUREMENTS, Query
+from unskew.core.questions import Query
 from unskew.core.round import play_round
 from unskew.core.state import State
 from unskew.core.step import LocalTraining
@@ -88,7 +88,7 @@ def divergence(twin: RunPlan, state: State, twin_params: Tree) -> tuple[float | 
 class Minimum:
     """The smallest loss that a model reaches on the samples of one client, by some more steps of training."""
 
-    name = "the measurement gamma"
+    name = f"{__name__}:Minimum"
     questions = ("minimum",)
 
     def minimum(self, client: ClientView, steps: int, t: int, whose: int | None = None) -> Tree:
@@ -102,9 +102,6 @@ class Minimum:
         client_job = ClientJob(number, t, client.model, client.model, places, work, local.lr, census, {}, {})
         found = train(training, client.pool(), client_job).params
         return {"loss": client.losses(job.net, found).double().mean()}
-
-
-MEASUREMENTS[Minimum.name] = Minimum()
 
 
 def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:

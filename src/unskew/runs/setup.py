@@ -47,7 +47,7 @@ class Setup:
     run: RunPlan
     state: State
     partition: Any
-    skew: dict[str, Any]  # of the partition, and where parts prepare data, of what they made of it
+    skew: dict[str, Any]  # of the partition, and of what parts made of it; nothing without label counts
     about: dict[str, Any]
 
     def settle(self, spec: Spec) -> Spec:
@@ -116,13 +116,15 @@ def set_up(
     method: str | Method | None = None,
     engine: Engine | None = None,
     metrics: Mapping[str, Metric] | None = None,
+    counts: bool = True,
 ) -> Setup:
     """Everything that a run needs before its first round. Nothing is written.
 
-    ``engine``: one of your own; ``metrics``: those that were given in Python.
+    ``engine``: one of your own; ``metrics``: those that were given in Python; ``counts``: whether clients give the
+    server their label counts, as those of a simulation do.
     """
     loaded = load(spec, data, method)
-    built = build(spec, loaded, model, metrics or {})
+    built = build(spec, loaded, model, metrics or {}, counts)
     check(spec, loaded, built)
     return start(spec, loaded, built, engine)
 
@@ -149,7 +151,11 @@ def load(
 
 
 def build(
-    spec: Spec, loaded: Loaded, model: Any = None, metrics: Mapping[str, Metric] = MappingProxyType({})
+    spec: Spec,
+    loaded: Loaded,
+    model: Any = None,
+    metrics: Mapping[str, Metric] = MappingProxyType({}),
+    counts: bool = True,
 ) -> Built:
     """The model, with what objectives add to it, and the plan of a round for this data."""
     from unskew.models import build as build_model
@@ -171,7 +177,7 @@ def build(
         epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
         **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
     )
-    cohort, dealt = _cohort(spec, loaded.federation), Roster.of(loaded.federation)
+    cohort, dealt = _cohort(spec, loaded.federation), Roster.of(loaded.federation, counts)
     return Built(net, local, cohort, dealt, dtype, model is not None, metrics)
 
 
@@ -291,8 +297,9 @@ def check_words(spec: Spec) -> None:
 def _prepared(
     method: Method, clients: Engine | Holdings, dealt: Roster, cohort: int, seed: int
 ) -> tuple[Roster, dict[str, Any]]:
-    """What parts make of the data before round 0: raw samples are moved, and the skew is measured before and after."""
-    roster, measured = dealt, {"skew": _measured(dealt)}
+    """What parts make of the data before round 0: raw samples are moved, and the skew is measured before and
+    after, where label counts were given."""
+    roster = dealt
     for part in method.prepare:
         sharing = part.transfers(roster, cohort, seed)
         if sharing is not None:
@@ -303,8 +310,10 @@ def _prepared(
     expected = roster
     for part in method.prepare:
         expected = part.expect(expected, None, {})
-        measured["skew_prepared"] = _measured(expected)
-    return roster, measured
+    if not dealt.counted:
+        return roster, {}
+    after = {"skew_prepared": _measured(expected)} if method.prepare else {}
+    return roster, {"skew": _measured(dealt), **after}
 
 
 def _measured(roster: Roster) -> dict[str, Any]:

@@ -26,7 +26,7 @@ import torch
 
 from unskew.core import slots
 from unskew.core.method import Method
-from unskew.core.roster import Roster
+from unskew.core.roster import NO_COUNTS, Roster
 from unskew.core.round import play_round
 from unskew.core.slot_names import LABEL_COUNTS, SLOTS
 from unskew.core.slots import RESERVED, Advance, Part, Schedule, Select, Upload
@@ -52,6 +52,7 @@ from unskew.testing.toy_federation import (
     one_step,
     other_engines,
     ready,
+    remembered,
     tiny,
 )
 from unskew.testing.toy_federation import play as play_method
@@ -165,16 +166,17 @@ def check_select(part: Subject) -> None:
     if not isinstance(part, Select):
         return
     federation, taken = tiny(), np.array([1, 4], np.int64)
+    roster = Roster.of(federation)
     memory = ready(Method.of(part), federation).state.server[part.name]
     for count in (1, 3):
-        cohort, _ = part.select(count, taken, Roster.of(federation), memory, generator(0, "check"))
+        cohort, _ = part.select(count, taken, roster, memory, generator(0, "check"))
         chosen = cohort.clients.tolist()
         _must(len({*chosen}) == len(chosen), f"{part.name} selects a client twice: {chosen}")
         _must({*chosen} <= {*range(federation.clients)}, f"{part.name} selects strangers: {chosen}")
         _must(not {*chosen} & {1, 4}, f"{part.name} selects clients that were excluded: {chosen}")
         most = part.largest_cohort(count, federation.clients)
         _must(len(chosen) <= most, f"{part.name} selects {len(chosen)} clients, more than its largest_cohort")
-        foreseen = part.foresee(count, Roster.of(federation), generator(0, "check"))
+        foreseen = part.foresee(count, roster, generator(0, "check"))
         known = foreseen is None or {*foreseen.tolist()} <= {*range(federation.clients)}
         _must(known, f"{part.name} foresees clients that there are not")
 
@@ -391,17 +393,47 @@ def check_engines(subject: Subject) -> None:
             )
 
 
+def check_counts(subject: Subject) -> None:
+    """Label counts are used by those alone who say so: where none were given, others end in the same model.
+
+    A part that needs them is refused in a sentence; one that tells of them in ``discloses`` may do better with them.
+    """
+    method, few = _method(subject), {"rounds": 2}
+    needing = next((part.name for part in method.parts if part.needs_counts), None)
+    try:
+        found = play(subject, counts=False, **few)
+    except InputError as refused:
+        lacking = NO_COUNTS in str(refused)
+        _must(lacking, f"{_name(subject)} is refused where no label counts were given: {refused}")
+        _must(
+            needing is not None and isinstance(refused, RefusedSetup),
+            f"{_name(subject)} reads label counts and does not say so: let `needs_counts` be True, and `discloses` "
+            f"name {LABEL_COUNTS!r}; or ask `roster.counted` first",
+        )
+        return
+    _must(needing is None, f"{needing} needs label counts, and plays where none were given")
+    if any(LABEL_COUNTS in part.discloses for part in method.parts):
+        return
+    off = apart(models(rounds_of(subject, **few).state), models(found.state))
+    _must(
+        off <= 1e-12,
+        f"{_name(subject)} uses label counts where they are given (models differ by {off:.1e}) and must say "
+        f"{LABEL_COUNTS!r} in `discloses`",
+    )
+
+
 def check_walled(subject: Subject) -> None:
     """It needs nothing but the engine's verbs: with every client behind a wall, and no sample at the server, the same.
 
-    Whatever reads a client's samples from the server's process, or another client's from a client's, fails here.
+    Models, bytes, and what server and clients remember are compared. So what reads a client's samples in the server's
+    process, or another client's in a client's, and makes any use of them, fails here.
     """
     from unskew.testing.walled import Walled
 
     few: dict[str, Any] = {"sizes": (5, 3, 9, 4, 7), "cohort": 3, "rounds": 2, "evaluate_clients": True}
-    expected, engine = play(subject, **few), Walled(_method(subject), clients=5)
+    expected, engine = _within_reach(subject, **few), Walled(_method(subject), clients=5)
     try:
-        found = play(subject, engine=engine, **few)
+        found = _within_reach(subject, engine=engine, **few)
     finally:
         engine.close()
     off = apart(models(expected.state), models(found.state))
@@ -411,6 +443,25 @@ def check_walled(subject: Subject) -> None:
         for what in ("global_test_loss", "mean_client_train_accuracy"):
             close = np.isclose(one[what], other[what], rtol=1e-9, atol=1e-9)
             _must(bool(close), f"{what} of {_name(subject)} is another behind walls")
+    here, there = remembered(expected.state), remembered(found.state)
+    for what in sorted({*here, *there}):
+        same = what in here and what in there and _close(here[what], there[what])
+        _must(
+            same,
+            f"{_name(subject)} remembers another {what} where every client is behind a wall: it reads what is not its "
+            "own",
+        )
+
+
+def _within_reach(subject: Subject, **settings: Any) -> Played:
+    """Play; whoever reaches for what neither the server nor one client has is told so."""
+    try:
+        return play(subject, **settings)
+    except (AttributeError, LookupError, TypeError, InputError) as problem:
+        raise AssertionError(
+            f"{_name(subject)} cannot play with what the server knows and each client has alone: "
+            f"{type(problem).__name__}: {problem}"
+        ) from problem
 
 
 def check_resume(subject: Subject) -> None:
@@ -472,6 +523,7 @@ BEHAVIOUR = _table(
     check_order,
     check_padding,
     check_engines,
+    check_counts,
     check_walled,
     check_resume,
     check_costs,
@@ -521,6 +573,13 @@ def play_unless_refused(
         return play(subject, federation, **settings)
     except RefusedSetup:
         return None
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same but for rounding."""
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    return torch.allclose(one.double(), other.double(), rtol=1e-9, atol=1e-9, equal_nan=True)
 
 
 def _alike(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:

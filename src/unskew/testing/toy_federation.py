@@ -19,6 +19,7 @@ from unskew.core.evaluate import judge_round
 from unskew.core.evaluate_clients import own_models
 from unskew.core.held import BEFORE
 from unskew.core.ledger import Ledger
+from unskew.core.memory import flatten
 from unskew.core.method import Method
 from unskew.core.query import ClientView
 from unskew.core.round import begin_parts, play_round
@@ -115,13 +116,17 @@ def ready(
     model: Any = MODEL,
     engine: Engine | None = None,
     sizes: Sequence[int] = SIZES,
+    counts: bool = True,
     **settings: Any,
 ) -> Setup:
-    """A method made ready to play on a federation, or on one that nobody else holds, in float64."""
+    """A method made ready to play on a federation, or on one that nobody else holds, in float64.
+
+    ``counts``: whether the server is given label counts.
+    """
     held = federation or tiny(sizes)
     usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
     usual |= {"precision": "float64", "cohort": min(4, held.clients), "engine": "loop"}
-    return set_up(Spec(**(usual | settings)), held, model, method, engine)
+    return set_up(Spec(**(usual | settings)), held, model, method, engine, counts=counts)
 
 
 def play(
@@ -249,6 +254,20 @@ def models(state: State) -> Tree:
     """Every model that was trained: the global one, and those that clients keep."""
     kept = {f"{client}/{k}": v for client, model in own_models(state) for k, v in model.items()}
     return state.params | kept
+
+
+def remembered(state: State) -> Tree:
+    """All that is remembered between rounds, by whose it is and its name."""
+    server = {
+        f"{part}/{k} of the server": v for part, m in state.server.items() for k, v in flatten(m).items()
+    }
+    store = state.clients
+    return server | {
+        f"{part}/{k} of client {client}": v
+        for part, rows in store.rows.items()
+        for client in rows
+        for k, v in flatten(store.get(part, client, {})).items()
+    }
 
 
 def apart(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:

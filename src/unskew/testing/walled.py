@@ -24,8 +24,6 @@ from typing import Any
 import numpy as np
 import torch
 
-import unskew.runs.correlation
-import unskew.runs.measure  # noqa: F401
 from unskew.arrays import Array
 from unskew.core.dispatch import gather_results
 from unskew.core.engine import Job, RoundInputs, RunPlan
