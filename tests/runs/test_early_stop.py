@@ -18,6 +18,7 @@ from unskew.runs.result import params_hash
 from unskew.runs.running import resume, run
 from unskew.runs.spec import Spec
 from unskew.runs.stop_rule import check_stop, find_number, read_budget, read_stop
+from unskew.runs.sweep import plan_cells
 from unskew.testing.toy_federation import tiny
 
 COMMON: dict[str, Any] = {
@@ -279,7 +280,7 @@ def test_a_run_killed_while_it_stops_stops_where_it_would_have(
     module = sys.modules["unskew.runs.rounds"]
     owner, name = {
         "asked": (module.Keeper, "stopping"),
-        "judged": (module.Loop, "result"),
+        "judged": (module.RoundLoop, "result"),
         "result": (module, "write_weights"),
     }[where]
 
@@ -393,3 +394,19 @@ def test_a_metric_of_ones_own_may_end_a_run() -> None:
     assert ended.result["stopped"]["said"] == "mine >= 0.5 at round 1 of 9"
     with pytest.raises(InputError, match="stop names 'mine'"):
         played(stop="mine >= 0.5")
+
+
+def test_a_sweep_goes_on_with_cells_that_another_rule_had_ended(tmp_path: Path) -> None:
+    """What had all its rounds stays done; a rule that is taken out of the file counts as a change, too."""
+    settings: dict[str, Any] = COMMON | {"dataset": "digits", "fraction": 0.1, "clients": 6, "rounds": 4}
+    del settings["checkpoint"]
+    cells = plan_cells(settings, {"seed": [0]}, tmp_path / "full")
+    run(cells[0].spec, out=cells[0].folder, progress=False)
+    assert plan_cells(settings | {"stop": "round >= 2"}, {"seed": [0]}, tmp_path / "full")[0].status == "done"
+    ruled = settings | {"stop": "round >= 2"}
+    (cell,) = plan_cells(ruled, {"seed": [0]}, tmp_path / "ruled")
+    run(cell.spec, out=cell.folder, progress=False)
+    assert plan_cells(ruled, {"seed": [0]}, tmp_path / "ruled")[0].status == "done"
+    (again,) = plan_cells(settings, {"seed": [0]}, tmp_path / "ruled")
+    assert (again.status, again.renewed) == ("waiting", {"stop": None})
+    assert resume(again.folder, progress=False, **again.renewed).state.round == 4

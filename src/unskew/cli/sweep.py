@@ -139,7 +139,8 @@ def _shown(done: list[Cell], grid: dict[str, Any], folder: Path, as_json: bool) 
                 *(row.get("also", {}).get(name) for name in also),
             ]
             numbers = ["-" if value is None else f"{value:.4f}" for value in values]
-            shown.add_row(escape(row["cell"]), row["status"], *numbers)
+            ended = f"{row['status']}, stopped: {row['stopped']}" if row["stopped"] else row["status"]
+            shown.add_row(escape(row["cell"]), escape(ended), *numbers)
         if firsts != ["accuracy"]:
             shown.caption = f"final and best by {', '.join(_head(name) for name in firsts)}"
             shown.caption_justify = "left"
@@ -208,7 +209,9 @@ class Teller:
         left = seconds_left(cells, self.at_a_time)
         if self.bar is not None:
             lasting = [cell for cell in cells if cell.status != "failed"]
-            played, rounds = sum(c.played for c in lasting), sum(c.spec.rounds for c in lasting)
+            rounds = sum(c.spec.rounds for c in lasting)
+            # who stopped early has nothing left to do
+            played = sum(c.spec.rounds if c.status == "done" else c.played for c in lasting)
             about = "" if left is None else f", about {duration(left)} left"
             self.bar.update(self.task, completed=played, total=rounds, said=f"rounds, {line}{about}")
         elif line != self.last or time.monotonic() - self.said_at >= 60:

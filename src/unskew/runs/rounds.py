@@ -47,7 +47,7 @@ def play_rounds(
     keeper = Keeper(spec, folder, state)
     own = (keeper, Logged(spec, plan, first), IdleWarning(plan), *stoppers(spec, plan.job.method, first))
     watchers = Watchers(own, (ProgressWatcher(bar), *watch))
-    loop = Loop(spec, setup, folder, keeper, watchers, stopped)
+    loop = RoundLoop(spec, setup, folder, keeper, watchers, stopped)
     if stopped is not None:
         plan.stops_after = stopped.rounds
     try:
@@ -70,7 +70,7 @@ def play_rounds(
     return Run(folder, spec, keeper.state, plan.job.net, setup.partition, plan)
 
 
-class Loop:
+class RoundLoop:
     """One run's rounds, from the state that its keeper has to the end of its plan, or to where it is asked to end."""
 
     def __init__(

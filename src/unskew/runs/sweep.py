@@ -28,7 +28,7 @@ from unskew.runs.folder import read_folder, reason
 from unskew.runs.fork_server import stable
 from unskew.runs.judged_by import chosen
 from unskew.runs.settings import AllSettings
-from unskew.runs.spec import FREE, MOVED, Spec, UnsaidNumber
+from unskew.runs.spec import FREE, MOVED, STOPPING, Spec, UnsaidNumber
 
 
 @dataclass
@@ -266,6 +266,9 @@ def _mark(cell: Cell) -> None:
         if (had := getattr(spec, name)) != value:
             if isinstance(value, UnsaidNumber) and had < value:
                 continue  # nobody wrote it, and it gave way to the data
+            if name in STOPPING:  # a run that has ended by another rule may go on
+                cell.renewed[name] = value
+                continue
             if name in FREE and name not in ("rounds", *MOVED):
                 if value != Spec.__dataclass_fields__[name].default:  # else what the run has will do
                     cell.renewed[name] = value
@@ -274,7 +277,8 @@ def _mark(cell: Cell) -> None:
                 f"{cell.folder} was run with {name} = {had!r}, not {value!r}; choose another --out"
             )
     cell.known = cell.played = len(folder.lines)
-    if folder.is_done and not folder.damage:
+    goes_on = "stopped" in folder.result and any(name in cell.renewed for name in STOPPING)
+    if folder.is_done and not folder.damage and not goes_on:
         cell.status = "done"
 
 
@@ -315,6 +319,7 @@ def table(done: list[Cell]) -> list[dict[str, Any]]:
             {
                 "cell": cell.name,
                 "status": cell.status,
+                "stopped": result.get("stopped", {}).get("said"),
                 "metric": first.name,
                 "final": final.get(first.name),
                 "best": best.get(first.name),

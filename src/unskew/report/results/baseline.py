@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from unskew.errors import unknown
 from unskew.report.results.groups import Group, Problem, canonical
+from unskew.report.results.stops import ends_earlier, rounds_of, stops_of
 
 
 def baseline_method(found: Sequence[Problem], asked: str | None) -> str | None:
@@ -59,10 +60,10 @@ def fault(group: Group, problem: Problem) -> str:
         )
     if hurt := [record for record in group.counted if record.damage]:
         return f"in {hurt[0].name} {hurt[0].damage}"
-    most = max((_rounds(g) for g in problem.judged if g.complete and not g.bound), default=0)
     several = len({canonical(g.method) for g in problem.judged}) > 1
-    if several and not group.bound and _rounds(group) < most:
-        return f"it played {_played(group)}, others {most}"
+    longer = [g for g in problem.judged if g.complete and not g.bound and ends_earlier(group, g)]
+    if several and not group.bound and longer:
+        return f"it played {_played(group)}, others {max(map(rounds_of, longer))}"
     return ""
 
 
@@ -72,8 +73,10 @@ def is_unfair(group: Group, base: Group) -> str:
         return "its baseline diverged"
     if any(record.damage for record in base.counted):
         return "the log of its baseline is damaged"
-    if not group.bound and _rounds(base) < _rounds(group):
-        return f"its baseline played {_played(base)}, it {_rounds(group)}"
+    if not group.bound and ends_earlier(base, group):
+        return f"its baseline played {_played(base)}, it {rounds_of(group)}"
+    if not group.bound and stops_of(group) and ends_earlier(group, base):
+        return f"it was stopped after {_played(group)}, its baseline played {rounds_of(base)}"
     return ""
 
 
@@ -111,10 +114,6 @@ def _candidates(groups: Sequence[Group], method: str | None) -> list[Group]:
     return sorted(free, key=lambda g: canonical(g.method) != "fedavg")  # which keeps the order within each
 
 
-def _rounds(group: Group) -> int:
-    return max((record.spec.rounds for record in group.counted), default=0)
-
-
 def _played(group: Group) -> str:
-    rounds = _rounds(group)
+    rounds = rounds_of(group)
     return f"{rounds} round{'' if rounds == 1 else 's'}"

@@ -32,6 +32,7 @@ def run_card(run: Run) -> str:
     if "emd" in skew:
         numbers.append(("EMD", f"{skew['emd']:.2f}"))
     state = "" if record.status == "done" else f" · {record.status}"
+    state += f" · stopped: {record.stopped.reason}" if record.stopped else ""
     data = record.data.get("name", record.spec.dataset)
     about = f"{data} · {record.spec.partition} · seed {record.spec.seed}{state}"
     return piece("card.html", "card")(

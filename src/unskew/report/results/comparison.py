@@ -16,6 +16,7 @@ from unskew.report.results.leaderboard import Row, leaderboard
 from unskew.report.results.reach import check_target, cost_until
 from unskew.report.results.search import LeftOut
 from unskew.report.results.statistics import Spread
+from unskew.report.results.stops import stopped_note
 from unskew.report.results.words import Headline, headline
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class Comparison:
     """Every problem with its leaderboard, and what they say together.
 
-    ``notes`` are what must be said of each problem's baseline, mostly nothing; ``spread`` is what ± means;
+    ``notes`` are what must be said of each problem's baseline, mostly nothing, and ``stops`` of runs that ended early;
+    ``spread`` is what ± means;
     ``left_out`` is what was found, or named, and is in no number.
     """
 
@@ -36,6 +38,12 @@ class Comparison:
     notes: tuple[str, ...] = ()
     spread: Spread = "ci"
     left_out: tuple[LeftOut, ...] = ()
+    stops: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> list[str]:
+        """All that must be said of each problem."""
+        return [" ".join(filter(None, said)) for said in zip(self.notes, self.stops, strict=True)]
 
     @property
     def unfinished(self) -> list[Record]:
@@ -52,10 +60,11 @@ class Comparison:
                 {
                     "name": problem.name,
                     "baseline_note": note or None,
+                    "stopped_note": stopped or None,
                     "leaderboard": [row.as_dict() for row in rows],
                     "chosen": [choice.as_dict() for choice in choices(rows)],
                 }
-                for (problem, rows), note in zip(self.tables, self.notes, strict=True)
+                for (problem, rows), note, stopped in zip(self.tables, self.notes, self.stops, strict=True)
             ],
             "runs": [_said(record, goals) for record in self.records],
             "left_out": [{"folder": left.name, "why": left.why} for left in self.left_out],
@@ -86,8 +95,9 @@ def compare(
     tables = tuple((problem, tuple(leaderboard(problem, method, goals, spread))) for problem in found)
     notes = tuple(baseline_note(problem, method) for problem in found)
     left_out += uncounted(records, (group for problem in found for group in problem.groups))
-    said = with_damage(headline(tables, notes), records)
-    return Comparison(tuple(records), tables, said, notes, spread, tuple(left_out))
+    stops = tuple(map(stopped_note, found))
+    said = with_damage(headline(tables, notes, stops), records)
+    return Comparison(tuple(records), tables, said, notes, spread, tuple(left_out), stops)
 
 
 def labelled(records: Sequence[Record], labels: Mapping[str, str]) -> list[Record]:
@@ -117,6 +127,7 @@ def _said(record: Record, goals: Mapping[str, float]) -> dict[str, Any]:
         "diverged": record.diverged,
         "round": record.round,
         "rounds": record.spec.rounds,
+        "stopped": str(record.stopped) if record.stopped else None,
         "final": {"accuracy": record.final[ACCURACY], "round": record.final["round"]} if judged else None,
         "best": {
             "accuracy": record.best[ACCURACY],

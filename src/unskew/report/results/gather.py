@@ -19,6 +19,7 @@ from unskew.report.results.search import LeftOut, run_folders
 from unskew.runs.chosen import ChosenOn, best_line, chosen_on
 from unskew.runs.folder import Damage, read_folder
 from unskew.runs.spec import Spec
+from unskew.runs.watchers import Stopped
 
 if TYPE_CHECKING:
     from unskew.data.partition import Partition
@@ -62,6 +63,16 @@ class Record:
     def round(self) -> int:
         """How many rounds were played."""
         return int(self.lines[-1]["round"]) if self.lines else 0
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """Why it ended before its last round, where it is done and did."""
+        return Stopped.read(self.result.get("stopped")) if self.status == "done" else None
+
+    @property
+    def ends_after(self) -> int:
+        """How many rounds it has when it is done."""
+        return self.spec.rounds if self.stopped is None else self.stopped.rounds
 
     @property
     def final(self) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
     if several:
         yield Heading("All settings", "all")
         yield matrix(compared.tables, looks)
-    for at, ((problem, rows), note) in enumerate(zip(compared.tables, compared.notes, strict=True)):
+    for at, ((problem, rows), note) in enumerate(zip(compared.tables, compared.remarks, strict=True)):
         if several:
             yield Heading(problem.name, f"problem{at}")
             yield Paragraph(words.problem_line(rows, note))
@@ -241,6 +241,7 @@ def _runs(compared: Comparison) -> Iterator[Block]:
             again = dict(repeats(group))
             for record in group.runs:
                 state = record.status + (", diverged" if record.diverged else "")
+                state += f", stopped: {record.stopped.reason}" if record.stopped else ""
                 if record in again:
                     state += f", repeats {again[record].name}{_same(record, again[record])}"
                 final = words.plain(record.final[ACCURACY]) if record.judged else words.DASH

@@ -10,7 +10,7 @@ from typing import Any
 
 from unskew.report.results.gather import Record
 from unskew.report.results.groups import Group
-from unskew.runs.spec import Spec, toml_value
+from unskew.runs.spec import STOPPING, Spec, toml_value
 from unskew.version import __version__
 
 
@@ -82,6 +82,8 @@ def _notes(records: Sequence[Record]) -> tuple[str, ...]:
         said.append("The data was given in Python: repeat it there, with dataset=... in unskew.run().")
     if any(record.data.get("own_model") for record in records):
         said.append("The model was given in Python: repeat it there, with model=... in unskew.run().")
+    if any(record.stopped and record.stopped.by not in STOPPING for record in records):
+        said.append("A watcher given in Python ended it: repeat it there, with watch=[...] in unskew.run().")
     return tuple(said)
 
 

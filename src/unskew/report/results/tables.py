@@ -68,7 +68,7 @@ def latex_text(compared: Comparison) -> str:
         "% global test accuracy of the global model in percent:",
         f"% mean over seeds $\\pm$ {LATEX_MEANING[compared.spread]};",
         "% difference to the baseline paired over common seeds, p of the paired t-test",
-        *(f"% {note}" for note in compared.notes if note),
+        *(f"% {note}" for note in compared.remarks if note),
         f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
         "\\toprule",
         " & ".join(heads) + " \\\\",

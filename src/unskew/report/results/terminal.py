@@ -21,7 +21,7 @@ def show(compared: Comparison, console: Console) -> None:
     meaning = {"ci": "± 95% interval over n seeds", "sd": "± standard deviation over n seeds"}[
         compared.spread
     ]
-    for (problem, rows), note in zip(compared.tables, compared.notes, strict=True):
+    for (problem, rows), note in zip(compared.tables, compared.remarks, strict=True):
         console.print(f"\n[dim]{escape(problem.name)} · global test accuracy in %, {meaning}[/]")
         if note and len(compared.tables) > 1:
             console.print(f"[yellow]{escape(note)}[/]", highlight=False)

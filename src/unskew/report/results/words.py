@@ -33,12 +33,16 @@ class Headline:
     lead: str
 
 
-def headline(found: Sequence[tuple[Problem, Sequence[Row]]], notes: Sequence[str] = ()) -> Headline:
-    """What all problems together say, and what has to be said of their baselines."""
+def headline(
+    found: Sequence[tuple[Problem, Sequence[Row]]], notes: Sequence[str] = (), stops: Sequence[str] = ()
+) -> Headline:
+    """What all problems together say, and what has to be said of their baselines and of runs that ended early."""
     said = _of_problem(found[0][1]) if len(found) == 1 else _of_problems(found)
     told = [note for note in notes if note]
     if len(found) > 1 and told:
         told = [f"In {len(told)} of them the baseline is not what one would expect; see below."]
+    early = [stop for stop in stops if stop]
+    told += ["Some runs were stopped early; see below."] if early and len(found) > 1 else early
     return Headline(said.title, " ".join([said.lead, *told]))
 
 
