@@ -9,9 +9,11 @@ import pytest
 
 import unskew
 from unskew import InputError, Spec
+from unskew.cli.run import _best
 from unskew.core.held import OWN_TEST, VALIDATION
 from unskew.core.method import Method
 from unskew.engines.cpu.fast import FastCPU
+from unskew.readings import METRICS
 from unskew.runs.chosen import best_line, chosen_on
 from unskew.testing import Walled
 from unskew.testing.toy_federation import play, ready, tiny
@@ -245,3 +247,10 @@ def test_what_only_the_server_can_tell_is_not_chosen_by_at_clients(sites):
     with pytest.raises(InputError, match="cannot choose by auc on validation samples that stay with clients"):
         unskew.run(**given, validation=0.2, validation_of="client")
     assert unskew.run(**given, validation=0.3).result["best"]["chosen_on"] == "validation"
+
+
+def test_results_of_earlier_versions_are_shown_too():
+    """They did not say on what the best round was chosen: it was the test set."""
+    assert _best({"accuracy": 0.5, "round": 3}, METRICS["accuracy"]) == (
+        "0.5000 at round 3, chosen on the test set"
+    )

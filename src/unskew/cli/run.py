@@ -153,7 +153,7 @@ def _spread(alone: dict[str, Any]) -> str:
 def _best(best: dict[str, Any], first: Reading) -> str:
     """The best round, and on what it was chosen."""
     said = f"{first.say(best.get(first.name))} at round {best['round']}, chosen on "
-    if best["chosen_on"] == "test":
+    if best.get("chosen_on", "test") == "test":  # which results of earlier versions do not say
         return said + "the test set"
     return said + f"validation ({first.say(best.get(validation_key(first.key)))})"
 
