@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from unskew import InputError, Spec
 from unskew.report.results.groups import DATA, WATCHING
-from unskew.runs.describe import Setting, names
+from unskew.runs.describe import About, Setting, names
 from unskew.runs.spec import FREE, MOVED
 
 
@@ -19,7 +19,7 @@ def test_every_setting_says_what_it_is_about() -> None:
         described = field.metadata["setting"]
         assert isinstance(described, Setting)
         assert described.help.endswith(".")
-    about = [names(Spec, which) for which in ("reading", "dealing", "training", "watching")]
+    about = [names(Spec, which) for which in get_args(About)]
     assert sorted(name for some in about for name in some) == sorted(f.name for f in fields(Spec))
 
 
@@ -35,8 +35,9 @@ def test_the_lists_are_asked_of_the_descriptions() -> None:
         "emd",
         "partition_seed",
     }
-    assert set(DATA) == dealt | {"dataset", "label", "client", "features", "drop_columns", "impute"}
-    watched = {"target", "measure", "keep", "evaluate_clients", "checkpoint", "workers"}
+    held_out = {"client_test", "test_column", "validation", "validation_of"}
+    assert set(DATA) == dealt | held_out | {"dataset", "label", "client", "features", "drop_columns", "impute"}
+    watched = {"target", "metrics", "measure", "keep", "evaluate_clients", "checkpoint", "workers"}
     assert watched | {"seed", "data_folder"} == WATCHING
     assert MOVED == ("dataset", "partition")
     assert set(MOVED) < set(FREE)
