@@ -36,7 +36,14 @@ def test_the_lists_are_asked_of_the_descriptions() -> None:
         "partition_seed",
     }
     held_out = {"client_test", "test_column", "validation", "validation_of"}
-    assert set(DATA) == dealt | held_out | {"dataset", "label", "client", "features", "drop_columns", "impute"}
+    assert set(DATA) == dealt | held_out | {
+        "dataset",
+        "label",
+        "client",
+        "features",
+        "drop_columns",
+        "impute",
+    }
     watched = {"target", "metrics", "measure", "keep", "evaluate_clients", "checkpoint", "workers"}
     assert watched | {"seed", "data_folder"} == WATCHING
     assert MOVED == ("dataset", "partition")
