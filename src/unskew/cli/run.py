@@ -183,6 +183,7 @@ def show(ended: Run, as_json: bool) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2))
     totals, skewed, final = result["totals"], result["skew"], result["final"]
     moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
+    beside = totals.get("bytes_measuring_down", 0) + totals.get("bytes_measuring_up", 0)
     only = sum(line.get("trained_only", 0) for line in ended.folder.lines)
     alone = result.get("own_models")
     first, *others = chosen(result["metrics"], result["data"])
@@ -202,6 +203,7 @@ def show(ended: Run, as_json: bool) -> None:
         **({"clients": _tested(tested)} if (tested := result.get("client_tests")) else {}),
         "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
+        **({"measuring": f"{beside / 1e6:,.1f} MB more, to measure"} if beside else {}),
         **({"air": f"{totals['air_s']:,.1f} s on the air"} if "air_s" in totals else {}),
         "answered": f"{totals['answered']} of {totals['asked']} asked"
         + (f", {only} trained without uploading" if only else "")

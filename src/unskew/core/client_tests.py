@@ -9,7 +9,7 @@ import numpy as np
 from unskew.core.engine import RunPlan
 from unskew.core.evaluate import calibrate_copy
 from unskew.core.evaluate_clients import LISTED, trained_clients
-from unskew.core.score import judge_clients, spread
+from unskew.core.score import ACCURACIES, judge_clients, spread
 from unskew.core.state import State
 from unskew.core.store import OWN_MODEL
 from unskew.metrics import skew
@@ -25,7 +25,9 @@ def list_client_tests(run: RunPlan, state: State) -> dict[str, Any]:
     if tests is None:
         return {}  # nobody has any
     if run.job.method.schedule.exchanges:
-        who, shares = judge_clients(run, calibrate_copy(run, state.params, state.round)[0])
+        model, again = calibrate_copy(run, state.params, state.round)
+        run.measuring.trained(ACCURACIES, again)  # the last round's was not kept
+        who, shares = judge_clients(run, model)
     else:
         who = trained_clients(run, state)
         shares = state.server[OWN_MODEL]["own"].numpy()[who]

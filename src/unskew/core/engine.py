@@ -12,6 +12,7 @@ from unskew.core.decay import Constant, Decay
 from unskew.core.faults import Faults
 from unskew.core.held import OWN, Moment
 from unskew.core.holdings import Holdings
+from unskew.core.measuring import Measuring
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.questions import Query
@@ -60,6 +61,9 @@ class RunPlan:
     metrics: Mapping[str, Metric] = field(
         default_factory=dict
     )  # given in Python: they never leave the server
+    measuring: Measuring = field(
+        default_factory=Measuring
+    )  # bytes of what is measured, until they are logged
 
     stops_after: int | None = None  # where a run is stopped early; decays keep to what was planned
 

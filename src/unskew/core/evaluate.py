@@ -10,7 +10,7 @@ from unskew.core.engine import RunPlan
 from unskew.core.evaluate_clients import judge_own_models
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
-from unskew.core.score import evaluate_model
+from unskew.core.score import evaluate_model, name_scores, score_test
 from unskew.core.state import State
 from unskew.core.types import Tree
 
@@ -22,13 +22,14 @@ def judge_round(run: RunPlan, state: State, line: dict[str, Any], clients: bool 
     Where clients keep their models, each is judged, and the state remembers what was found.
     """
     if not run.job.method.schedule.exchanges:
-        return judge_own_models(run, state, clients) | line
+        return run.measuring.added_to(judge_own_models(run, state, clients) | line)
     params = state.params
     model, ledger = calibrate_copy(run, params, state.round)
     found = evaluate_model(run, model, clients)
     if model is not params:
-        found["uncalibrated_test_accuracy"] = evaluate_model(run, params)["global_test_accuracy"]
-    return found | _added(line, ledger)
+        plain = name_scores(score_test(run, run.engine.evaluate(run.job, params)), {})
+        found["uncalibrated_test_accuracy"] = plain["global_test_accuracy"]
+    return run.measuring.added_to(found | _added(line, ledger))
 
 
 def calibrate_copy(run: RunPlan, params: Tree, t: int) -> tuple[Tree, Ledger]:

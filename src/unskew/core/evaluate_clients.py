@@ -14,7 +14,9 @@ import torch
 
 from unskew.arrays import Array
 from unskew.core.engine import RunPlan
+from unskew.core.measure import model_bytes, try_at_clients
 from unskew.core.score import (
+    ACCURACIES,
     describe_clients,
     evaluate_model,
     metric_names,
@@ -107,9 +109,11 @@ def _one(run: RunPlan, state: State, client: int, own: bool) -> dict[str, Any]:
     kept = state.clients.get(OWN_MODEL, client, {})
     model = {k: v.to(run.device) for k, v in kept.items()}
     sums = run.engine.evaluate(run.job, model)
+    run.measuring.asked("clients' own models", 0, model_bytes(run, model))  # the test set is at the server
     at_home = 0.0
     if own:
-        found = run.engine.evaluate(run.job, model, np.array([client]), own_data(run.as_dealt)[1])
+        home = own_data(run.as_dealt)[1]
+        found = try_at_clients(run, ACCURACIES, model, np.array([client]), home, theirs=True)
         at_home = (
             float(found.means()["accuracy"][0]) if found.count[0] else np.nan
         )  # it brought no data to be judged on

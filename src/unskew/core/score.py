@@ -10,6 +10,7 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.core.engine import RunPlan
 from unskew.core.held import OWN, OWN_TEST, VALIDATION, Moment
+from unskew.core.measure import try_at_clients
 from unskew.core.roster import Roster
 from unskew.core.task import Sums
 from unskew.core.types import Ids, Tree
@@ -17,6 +18,9 @@ from unskew.readings import METRICS, validation_key
 
 BY_SAMPLE = ("auc",)
 """Metrics that need every answer, not counts alone: they are known of the server's own samples only."""
+
+ACCURACIES = "client accuracies"
+"""What models that are tried on clients' own data are counted as."""
 
 
 def evaluate_model(run: RunPlan, model: Tree, clients: bool = False) -> dict[str, Any]:
@@ -37,7 +41,7 @@ def judge_clients(run: RunPlan, model: Tree) -> tuple[Ids, Array]:
     """
     sizes, moment = own_data(run.as_dealt)
     who = np.flatnonzero(sizes)
-    return who, run.engine.evaluate(run.job, model, who, moment).means()["accuracy"]
+    return who, try_at_clients(run, ACCURACIES, model, who, moment).means()["accuracy"]
 
 
 def own_data(dealt: Roster) -> tuple[Array, Moment]:
@@ -88,7 +92,7 @@ def score_validation(run: RunPlan, model: Tree, client: int | None = None) -> di
     if held is None:
         return score_test(run, run.engine.evaluate(run.job, model, None, VALIDATION))
     who = np.flatnonzero(held) if client is None else np.array([client])
-    sums = run.engine.evaluate(run.job, model, who, VALIDATION).together()
+    sums = try_at_clients(run, "validation", model, who, VALIDATION, theirs=client is not None).together()
     return {name: float(value) for name, (value,) in run.job.net.task.scores(sums).items()}
 
 

@@ -60,7 +60,11 @@ class Sharing:
 
     def bytes_of(self, transfer: Transfer) -> int:
         """What a transfer brings, counted once a receiver."""
-        return len(transfer.receivers) * -(-transfer.samples * self.bits // 8)
+        return len(transfer.receivers) * self.bytes_for(transfer.samples)
+
+    def bytes_for(self, samples: int) -> int:
+        """What so many samples take, sent together."""
+        return -(-samples * self.bits // 8)
 
 
 def _named(who: int) -> int | str:

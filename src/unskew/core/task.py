@@ -61,6 +61,11 @@ class Sums:
         tables = {name: getattr(self, name).sum(0, keepdims=True) for name in self._tables()}
         return replace(self, answers=None, **tables)
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers one group is told by."""
+        return sum(int(np.prod(getattr(self, name).shape[1:])) for name in self._tables())
+
     def _tables(self) -> list[str]:
         return [f.name for f in fields(self) if f.name != "answers"]
 

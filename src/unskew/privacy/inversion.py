@@ -18,9 +18,10 @@ import torch
 from torch import Tensor
 
 from unskew.core.held import Held, Moment
+from unskew.core.ledger import Ledger
+from unskew.core.measure import ask_to_measure, model_bytes
 from unskew.core.net import Net
 from unskew.core.query import ClientView
-from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.slots import Prepare
 from unskew.core.types import Leg, Tree
@@ -185,7 +186,8 @@ def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tr
     # the data as it lies: altered or repeated samples are no prey
     plain = replace(run.job.method, prepare=(OneSample(),) if alone else ())
     job, who, moment = replace(run.job, method=plain), np.array([client], np.int64), Moment(state.round)
-    (told,) = run.engine.query(job, Query(Prey.name, "samples"), who, {}, moment)
+    asking = replace(run, job=job)
+    (told,) = ask_to_measure(asking, "the samples to judge by", Prey(), "samples", [client], {}, moment)
     held = Trained(told["x"].to(subject.device), told["y"].to(subject.device))
     if alone:
         sizes = (job.roster.ids == client).astype(np.int64)
@@ -197,6 +199,10 @@ def observe_update(subject: Subject, client: int, alone: bool) -> tuple[Tree, Tr
     leg = Leg(who, state.params)
     # what the server sees of it, where it is encoded
     update = decode_update(job, leg, run.engine.visit(job, leg, np.zeros(1, np.int64), round_inputs))
+    cost = Ledger(model_bytes(run, state.params))
+    cost.sent(leg, shared)
+    cost.received(leg, update)
+    run.measuring.trained("updates", cost)
     work = float(update.work[0])
     moved = {k: update.moved[k][0].to(subject.device) for k in job.net.trainable}
     if work <= 0 or not all(bool(torch.isfinite(v).all()) for v in moved.values()):

@@ -171,7 +171,8 @@ def attack(
                 section = getattr(attempt, name)()
                 if section:
                     took = round(time.perf_counter() - began, 2)
-                    made.record[name] = {"seed": seed, "wall_s": took} | section
+                    cost = found.setup.run.measuring.added_to({})
+                    made.record[name] = {"seed": seed, "wall_s": took} | section | cost
                     made.save()  # whatever comes next, this is kept
                 elif only:
                     shape = "x".join(map(str, found.dataset.shape))

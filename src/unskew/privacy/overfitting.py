@@ -121,6 +121,7 @@ def overfitting(
         "test_samples": len(tests),
         "seed": seed,
         "wall_s": round(time.perf_counter() - began, 2),
+        **found.setup.run.measuring.added_to({}),
     }
     folder = found.path / FOLDER
     folder.mkdir(exist_ok=True)
@@ -248,7 +249,9 @@ def _played(
 
 def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -> Update:
     engine = choose(found.spec, torch.device(found.device), 0.0)
-    memory = begin_parts(found.setup.run, found.setup.state.server, Ledger(0))
+    begun = Ledger(0)
+    memory = begin_parts(found.setup.run, found.setup.state.server, begun)
+    found.setup.run.measuring.trained("what is sent at the start", begun)
     plain = replace(found.setup.job.method, prepare=())  # a group holds what it was dealt
     job = replace(found.setup.job, method=plain, roster=Roster.of(federation))
     engine.hold(Holdings(federation))

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from unskew.core.engine import RunPlan
 from unskew.core.held import OWN
+from unskew.core.measure import ask_to_measure
 from unskew.core.net import Net
 from unskew.core.query import ClientView
-from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.types import Ids, Tree
 from unskew.core.views import View
@@ -98,9 +98,14 @@ def correlation(run: RunPlan, model: Tree, view: View, batch: int) -> dict[str, 
     found, roster = [], run.as_dealt
     for at in range(BATCHES):
         owner, groups = drawn(roster, view, batch, run.job.seed, at)
-        query = Query(Shown.name, "shown", {"view": view, "groups": groups})
+        asked = np.unique(owner).tolist()
+        along = model if view.of_model else {}
         with torch.inference_mode():
-            answers = list(run.engine.query(run.job, query, np.unique(owner), model, OWN))
+            answers = list(
+                ask_to_measure(
+                    run, "correlation", Shown(), "shown", asked, along, OWN, view=view, groups=groups
+                )
+            )
             x, seen = (torch.cat([a[k] for a in answers]).double() for k in ("x", "seen"))
             found.append(float(distance_correlation(x, seen)))
     return {"mean": float(np.mean(found)), "sd": float(np.std(found))}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ import torch
 from unskew.core.client import ClientJob, train
 from unskew.core.engine import RunPlan
 from unskew.core.held import BEFORE
+from unskew.core.measure import ask_to_measure
 from unskew.core.method import Method
 from unskew.core.plan import plan
 from unskew.core.query import ClientView
@@ -59,11 +59,16 @@ def correlation_watch(run: RunPlan) -> Callable[[Tree], dict[str, float]]:
     return lambda model: {part: c for part, c in measured(model).items() if np.isfinite(c)}
 
 
-def centralized_twin(run: RunPlan) -> RunPlan:
-    """The same run with all data in one place: same model, same budget of sample-steps, no faults."""
+def centralized_twin(run: RunPlan, what: str = "divergence") -> RunPlan:
+    """The same run with all data in one place: same model, same budget of sample-steps, no faults.
+
+    To be there, every sample has to be sent; that is what ``what`` costs. Where the data is pooled already, nothing is.
+    """
     job, engine = run.job, run.engine.again()
     sharing = Pooled().transfers(job.roster, run.cohort, job.seed)
     roster = engine.transfer(Pooled(), sharing, job.roster, job.seed)
+    if not job.roster.pooled.any():
+        run.measuring.gathered(what, job.roster.sizes.tolist(), job.roster.dataset.bits)
     pooled = replace(job, method=Method.parse("centralized"), roster=roster)
     return replace(run, job=pooled, engine=engine, faults=type(run.faults)())
 
@@ -110,18 +115,17 @@ def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[
     The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
     ones cannot be known for a network); of more than ``most`` clients a seeded sample is taken.
     """
-    job, roster, twin = run.job, run.job.roster, centralized_twin(run)
+    job, roster, twin = run.job, run.job.roster, centralized_twin(run, "gamma")
     chosen = roster.ids
     if len(chosen) > most:
         chosen = np.sort(generator(job.seed, "gamma").choice(roster.clients, most, replace=False))
-    ask = partial(Query, Minimum.name, "minimum")
     losses = []
     with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
         about = {"steps": steps, "t": run.end}
-        one = ask(about | {"whose": -1})
+        one = Query(Minimum.name, "minimum", about | {"whose": -1})
         (pooled,) = twin.engine.query(twin.job, one, np.zeros(1, np.int64), model, BEFORE)
         advance(1)
-        for found in run.engine.query(job, ask(about), chosen, model, BEFORE):
+        for found in ask_to_measure(run, "gamma", Minimum(), "minimum", chosen, model, BEFORE, **about):
             losses.append(float(found["loss"]))
             advance(1)
     twin.engine.close()

@@ -10,6 +10,7 @@ import torch
 
 from unskew.core.client_tests import list_client_tests
 from unskew.core.evaluate_clients import list_by_client, own_models
+from unskew.core.measuring import WAYS, Measuring, measuring_bytes
 from unskew.core.state import State
 from unskew.core.types import Tree
 from unskew.runs.folder import RunFolder
@@ -69,6 +70,14 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
             "cohort": setup.run.cohort,
         },
     }
+
+
+def add_measuring(result: dict[str, Any], folder: RunFolder, measuring: Measuring) -> dict[str, Any]:
+    """The result with the bytes of what was measured after the last round, and of all that was measured added up."""
+    result = measuring.added_to(result)
+    counted = [measuring_bytes(told) for told in (*folder.lines, result)]
+    totals = {f"bytes_measuring_{way}": sum(one[way] for one in counted) for way in WAYS}
+    return result | {"totals": result["totals"] | totals}
 
 
 def fingerprint(state: State) -> str:

@@ -22,7 +22,7 @@ from unskew.runs.folder import RunFolder
 from unskew.runs.judged_by import chosen
 from unskew.runs.keeping import Keeper
 from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
-from unskew.runs.result import summary
+from unskew.runs.result import add_measuring, summary
 from unskew.runs.saved_model import make_trained_model, write_weights
 from unskew.runs.setup import Setup
 from unskew.runs.spec import Spec
@@ -86,6 +86,8 @@ class RoundLoop:
         self.plan, self.keeper, self.watchers, self.stopped = setup.run, keeper, watchers, stopped
         self.twin = centralized_twin(setup.run) if "divergence" in spec.measure else None
         self.correlation = correlation_watch(setup.run) if "correlation" in spec.measure else None
+        if keeper.state.round:
+            setup.run.measuring.take()  # a run that goes on has this in the line of its first round
 
     def close(self) -> None:
         if self.twin is not None:
@@ -116,6 +118,7 @@ class RoundLoop:
             line["weight_divergence"] = apart
         if self.correlation is not None:
             line["distance_correlation"] = self.correlation(after.params)
+        ledger = plan.measuring.added_to(ledger)
         line |= with_names(ledger, plan.job.roster.names)
         self._tell(line | {"wall_s": round(time.perf_counter() - began, 6)}, after)
 
@@ -161,7 +164,9 @@ class RoundLoop:
 
     def _judge_as_last(self, state: State) -> None:
         began, line = time.perf_counter(), self.folder.lines[-1]
-        costs: dict[str, Any] = {name: line[name] for name in ("bytes", "air_s", "air") if name in line}
+        costs: dict[str, Any] = {
+            name: line[name] for name in ("bytes", "air_s", "air", "measuring") if name in line
+        }
         judged = judge_round(self.plan, state, costs, self.spec.judges_clients)
         line |= with_names(judged, self.plan.job.roster.names)
         line["wall_s"] = round(line["wall_s"] + time.perf_counter() - began, 6)
@@ -176,6 +181,7 @@ class RoundLoop:
             result["stopped"] = self.stopped.as_dict()
         if "gamma" in spec.measure:
             result["gamma"] = gamma(plan, state.params)
+        result = add_measuring(result, folder, plan.measuring)
         if folder.path is not None and plan.job.method.schedule.exchanges:
             ended = final_model(plan, state)
             write_weights(folder.path, ended, state.round, calibrated=bool(plan.job.method.calibrate))
