@@ -88,7 +88,7 @@ def test_another_task_is_what_clients_answer_by():
     setup = ready(Method())
     job, federation = setup.job, tiny()
     held = Holdings(federation).held(0, BEFORE, job.roster, (), job.seed)
-    view = ClientView(held, job.net, setup.state.params, job)
+    view = ClientView.of(job, held, setup.state.params)
     assert view.losses(job.net, view.model).tolist() == [2] * len(view)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from unskew.core.method import Method
 from unskew.core.questions import Query, find_answerer
 from unskew.core.roster import Roster
 from unskew.core.round import play_round
-from unskew.core.slots import Exchange, Objective, Select
+from unskew.core.slots import Exchange, Prepare, Select
 from unskew.core.types import Cohort
 from unskew.errors import InputError
 from unskew.privacy.inversion import Prey
@@ -47,14 +47,26 @@ def walled() -> Any:
 
 
 def test_no_sample_is_left_at_the_server(walled: Any) -> None:
-    """The roster's data set has a test set and no pool; a data set that somebody keeps is noticed at the next verb."""
+    """The roster's data set has a test set and no pool; a data set that somebody keeps is noticed at the next verb, and
+    so is a copy that has its arrays, or a piece of one of them."""
     setup = walled("fedavg")
     play_round(setup.run, setup.state)
     assert len(setup.job.roster.dataset) == 0
     assert len(setup.job.roster.dataset.y_test) == 30
-    kept = tiny()
-    setup = walled("fedavg", kept)
-    with pytest.raises(AssertionError, match="samples are still in the server's process: somebody kept them"):
+    keeps: list[Any] = [
+        lambda d: d,
+        lambda d: replace(d, name="copy"),
+        lambda d: d.x[2:4],
+        lambda d: d.y[::2],
+    ]
+    for keep in keeps:
+        data = tiny()
+        kept = keep(data.dataset)
+        setup = walled("fedavg", data)
+        del data
+        with pytest.raises(AssertionError, match="still in the server's process: somebody kept them"):
+            play_round(setup.run, setup.state)
+        del kept
         play_round(setup.run, setup.state)
 
 
@@ -66,19 +78,55 @@ def test_a_client_holds_its_own_samples_and_nothing_else(walled: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Peeping(Exchange):
-    """Answers from the sample before its own: in one process that is another client's."""
+class Asking(Exchange):
+    """Asks client 3 a question each round, and remembers the answer."""
 
-    name: ClassVar[str] = "peeping"
-    discloses: ClassVar[tuple[str, ...]] = ("a neighbour's sample",)
-    questions: ClassVar[tuple[str, ...]] = ("neighbour",)
+    discloses: ClassVar[tuple[str, ...]] = ("something of others",)
+    questions: ClassVar[tuple[str, ...]] = ("told",)
 
     def renew(self, memory: Any, after: Any) -> Any:
-        (found,) = after.query(self, "neighbour", [3])
-        return {"seen": found["y"]}
+        (found,) = after.query(self, "told", [3])
+        return {"seen": found["seen"]}
 
-    def neighbour(self, client: Any) -> Any:
-        return {"y": torch.tensor(client.held.dataset.y[client.held.places.min() - 1])}
+
+@dataclass(frozen=True)
+class Peeping(Asking):
+    """Answers from the sample before its own, which is another client's, by the pool behind the curtain."""
+
+    name: ClassVar[str] = "peeping"
+
+    def told(self, client: Any) -> Any:
+        return {"seen": torch.tensor(client.held._pool.x[client.held.places.min() - 1])}
+
+
+@dataclass(frozen=True)
+class Reaching(Asking):
+    """Answers from the whole data set, of which a client has none."""
+
+    name: ClassVar[str] = "reaching"
+
+    def told(self, client: Any) -> Any:
+        return {"seen": torch.tensor(client.held.dataset.x[client.held.places.min() - 1])}
+
+
+@dataclass(frozen=True)
+class Counting(Asking):
+    """Answers with how much everybody holds."""
+
+    name: ClassVar[str] = "counting"
+
+    def told(self, client: Any) -> Any:
+        return {"seen": torch.tensor(client.job.roster.sizes.sum())}
+
+
+@dataclass(frozen=True)
+class Shifting(Prepare):
+    """Trains a client on the places before its own."""
+
+    name: ClassVar[str] = "shifting"
+
+    def view(self, held: Any, t: Any, seed: int, **told: float) -> Any:
+        return replace(held, places=np.maximum(held.places - 3, 0))
 
 
 @dataclass(frozen=True)
@@ -92,24 +140,23 @@ class Hoarding(Select):
         return Cohort(np.setdiff1d(np.argsort(bright), exclude)[:count]), memory
 
 
-def test_who_reads_beyond_the_seam_is_found_out() -> None:
-    """A part that looks at a neighbour's samples gives other numbers; one at the server has no samples to look at."""
-    single = check_one(Peeping(), walls=False), check_one(Peeping(), walls=True)
-    assert single[0] != single[1]
-    with pytest.raises(AssertionError, match=r"hoarding cannot play with .*'Roster' object has no attribute"):
-        check_part(Hoarding(), only=["walled"])
-
-
-def check_one(part: Objective, walls: bool) -> int:
-    """What the part has seen after a round."""
-    method = Method.of(part)
-    engine = Walled(method, clients=8) if walls else None
-    setup = ready(method, engine=engine)
-    try:
-        state, _ = play_round(setup.run, setup.state)
-        return int(state.server[part.name]["seen"])
-    finally:
-        setup.run.engine.close()
+@pytest.mark.parametrize(
+    ("part", "sentence"),
+    [
+        (
+            Peeping(),
+            "peeping remembers another peeping/seen of the server where every client is behind a wall",
+        ),
+        (Reaching(), "reaching cannot play with what the server knows and each client has alone: IndexError"),
+        (Counting(), "counting cannot play with .* 'ClientView' object has no attribute 'job'"),
+        (Shifting(), "shifting differs by .* where every client is behind a wall"),
+        (Hoarding(), "hoarding cannot play with .* 'Roster' object has no attribute 'samples'"),
+    ],
+)
+def test_who_reads_beyond_the_seam_is_found_out(part: Any, sentence: str) -> None:
+    """Another client's samples, or how much others hold, reach neither a client nor the server: the battery says so."""
+    with pytest.raises(AssertionError, match=sentence):
+        check_part(part, only=["walled"])
 
 
 COMBINED = [

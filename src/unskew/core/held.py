@@ -53,22 +53,29 @@ BEFORE = Moment()
 class Held:
     """What one client has at hand: its samples, by their position in its own list, and what they count.
 
-    ``budget`` is the size whose epochs it spends, ``weigh`` the size that its update weighs.
+    ``budget`` is the size whose epochs it spends, ``weigh`` the size that its update weighs. ``dataset`` says what
+    samples look like, and holds none; ``x`` and ``labels`` are the way to the client's own.
     """
 
     client: int
     budget: int
     weigh: int
-    dataset: Dataset = field(
-        repr=False
-    )  # of all clients that live in this process: look at no place but one's own
+    dataset: Dataset = field(repr=False)
     places: Ids = field(
         repr=False
-    )  # in the data set; places past its end are samples that the client made itself
+    )  # in the pool; places past its end are samples that the client made itself
+    _pool: Dataset = field(
+        repr=False
+    )  # of all clients that live in this process, for this class alone to look at
     made: Made | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.places)
+
+    @property
+    def pool_size(self) -> int:
+        """From which place on samples are of the client's own making."""
+        return len(self._pool)
 
     @cached_property
     def labels(self) -> Array:
@@ -85,12 +92,12 @@ class Held:
         return self._values("x", index)
 
     def _values(self, name: str, index: Array | None = None) -> Array:
-        places, pool = self.places if index is None else self.places[index], getattr(self.dataset, name)
+        places, pool = self.places if index is None else self.places[index], getattr(self._pool, name)
         if self.made is None:
             return np.asarray(pool[places])
-        own, made = places < len(self.dataset), self.made[0 if name == "x" else 1]
+        own, made = places < self.pool_size, self.made[0 if name == "x" else 1]
         found = np.empty((len(places), *pool.shape[1:]), pool.dtype)
-        found[own], found[~own] = pool[places[own]], made[places[~own] - len(self.dataset)]
+        found[own], found[~own] = pool[places[own]], made[places[~own] - self.pool_size]
         return found
 
     def some(self, index: Array) -> Held:
@@ -108,5 +115,5 @@ class Held:
         made = (
             (x, y) if self.made is None else tuple(map(np.concatenate, zip(self.made, (x, y), strict=True)))
         )
-        fresh = len(self.dataset) + before + np.arange(len(y))
+        fresh = self.pool_size + before + np.arange(len(y))
         return replace(self, places=np.concatenate([self.places, fresh]), made=(made[0], made[1]))

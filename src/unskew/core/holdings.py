@@ -7,11 +7,12 @@ made here when the client is visited, as a function of the seed, the round and t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import numpy as np
 
 from unskew.core.held import BEFORE, Held, Moment
-from unskew.core.roster import Roster
+from unskew.core.roster import Roster, without_pool, without_tests
 from unskew.core.sharing import SERVER, Sharing
 from unskew.core.slots import Prepare
 from unskew.core.types import Ids
@@ -29,6 +30,11 @@ class Holdings:
     def dataset(self) -> Dataset:
         return self.federation.dataset
 
+    @cached_property
+    def about(self) -> Dataset:
+        """What samples look like: what a client knows of the data set beside its own samples."""
+        return without_tests(without_pool(self.dataset))
+
     def held(
         self, client: int, moment: Moment, roster: Roster, prepare: Iterable[Prepare], seed: int
     ) -> Held:
@@ -36,9 +42,9 @@ class Holdings:
         if moment.own:
             lists = self.dealt if moment.aside is None else self.dealt.aside[moment.aside]
             places = lists.samples(client)
-            return Held(client, len(places), len(places), self.dataset, places)
+            return Held(client, len(places), len(places), self.about, places, self.dataset)
         counted = int(roster.budget[client]), int(roster.weigh[client])
-        held = Held(client, *counted, self.dataset, self.federation.samples(client))
+        held = Held(client, *counted, self.about, self.federation.samples(client), self.dataset)
         for part in prepare:
             held = part.view(held, moment.t, seed, **moment.told_to(part.name, client))
         return held

@@ -22,18 +22,28 @@ from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.net import Net
 from unskew.core.questions import Answerer, Query, find_answerer
+from unskew.core.slots import Local
 from unskew.core.types import Ids, Tree, nbytes
 from unskew.progress import working
 
 
 @dataclass
 class ClientView:
-    """One client with a question before it: its own samples, and the model that came along, if one did."""
+    """One client with a question before it: its own samples, the model that came along, if one did, and how it would
+    train. Nothing of others."""
 
     held: Held
     net: Net  # the one that judges in this run
     model: Tree
-    job: Job = field(repr=False)
+    trained: Net = field(repr=False)  # the one that clients train
+    local: Local = field(repr=False)
+    seed: int
+    dtype: torch.dtype  # the type that the run computes in
+
+    @classmethod
+    def of(cls, job: Job, held: Held, model: Tree) -> ClientView:
+        """What the client that holds this may know of a job."""
+        return cls(held, job.judging_net, model, job.net, job.local, job.seed, job.dtype)
 
     @property
     def client(self) -> int:
@@ -43,11 +53,6 @@ class ClientView:
     def __len__(self) -> int:
         """How many samples it holds."""
         return len(self.held)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type that the run computes in."""
-        return self.job.dtype
 
     @property
     def device(self) -> torch.device:
@@ -116,7 +121,7 @@ def answer_here(
         raise TypeError(f"{query.part} has no question {query.question!r}: name it in `questions`")
     for client in clients:
         held = holdings.held(int(client), moment, job.roster, job.method.prepare, job.seed)
-        answer = getattr(who, query.question)(ClientView(held, job.judging_net, model, job), **query.values)
+        answer = getattr(who, query.question)(ClientView.of(job, held, model), **query.values)
         yield {k: v.detach() for k, v in answer.items()}
 
 

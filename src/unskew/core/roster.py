@@ -246,5 +246,6 @@ def without_tests(dataset: Dataset) -> Dataset:
     none: dict[str, Any] = {
         "x_test": np.empty((0, *dataset.shape), dataset.x.dtype),
         "y_test": np.zeros(0, np.int64),
+        "columns_test": {},
     }
     return replace(dataset, **none)

@@ -88,7 +88,7 @@ class Here:
 
 def join_held(held: Sequence[Held]) -> tuple[Array, Made | None]:
     """Several clients' samples as places of the pool, and behind its end of what they made themselves."""
-    places, made, pool = [], [], len(held[0].dataset) if held else 0
+    places, made, pool = [], [], held[0].pool_size if held else 0
     behind = pool
     for one in held:
         places.append(np.where(one.places >= pool, one.places - pool + behind, one.places))

@@ -98,15 +98,14 @@ class Minimum:
 
     def minimum(self, client: ClientView, steps: int, t: int, whose: int | None = None) -> Tree:
         """The mean loss on all that the client holds, after training on it; ``t`` and ``whose`` name its draws."""
-        job = client.job
-        local = replace(job.local, epochs=None, steps=steps)
-        training = LocalTraining(job.net, (), local, job.seed)
+        local = replace(client.local, epochs=None, steps=steps)
+        training = LocalTraining(client.trained, (), local, client.seed)
         number = client.client if whose is None else whose
-        work = plan(len(client), len(client), local, seed=job.seed, t=t, client=number)
+        work = plan(len(client), len(client), local, seed=client.seed, t=t, client=number)
         places, census = torch.arange(len(client)), torch.zeros(client.classes)
         client_job = ClientJob(number, t, client.model, client.model, places, work, local.lr, census, {}, {})
         found = train(training, client.pool(), client_job).params
-        return {"loss": client.losses(job.net, found).double().mean()}
+        return {"loss": client.losses(client.trained, found).double().mean()}
 
 
 def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[str, float | None]:

@@ -219,7 +219,7 @@ def one_step(setup: Setup, padding: int) -> Tree:
     run, job = setup.run, setup.job
     memory, net, parts = begin_parts(run, setup.state.server, Ledger(0)), job.net, job.method.objective
     held = run.engine.holdings.held(0, BEFORE, job.roster, (), job.seed)  # type: ignore[attr-defined]
-    view = ClientView(held, net, dict(net.initial), job)
+    view = ClientView.of(job, held, dict(net.initial))
     x, y = view.samples(torch.arange(3)), view.labels[:3]
     weight = torch.cat([torch.ones(3, dtype=x.dtype), torch.zeros(padding, dtype=x.dtype)])
     x = torch.cat([x, torch.full((padding, *x.shape[1:]), 50.0, dtype=x.dtype)])

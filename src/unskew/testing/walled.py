@@ -77,7 +77,7 @@ class Walled:
         self.method = method
         self.job: Job | None = None
         self._walls = [Wall(method) for _ in range(clients)]
-        self._pool: weakref.ref[Dataset] | None = None
+        self._pool: list[weakref.ref[Any]] = []
         self._data: DeviceData | None = None
         self._validation: Dataset | None = None
 
@@ -87,7 +87,8 @@ class Walled:
         """Deal the samples out; the server lets go of them."""
         federation = holdings.federation
         assert federation.clients <= len(self._walls), "a walled engine needs a process for each client"
-        self._pool, data = weakref.ref(federation.dataset), federation.dataset
+        data = federation.dataset
+        self._pool = [weakref.ref(one) for one in (data, *_memory(data.x), *_memory(data.y))]
         bare = without_tests(without_pool(data))
         for client in range(federation.clients):
             places = federation.samples(client)
@@ -186,7 +187,7 @@ class Walled:
 
     def _brief(self, job: Job) -> None:
         """Tell clients what all of them know of a run; and make sure that the server has let go of the samples."""
-        assert self._pool is None or self._pool() is None or not _left(self._pool), (
+        assert not _left(self._pool), (
             "the clients' samples are still in the server's process: somebody kept them"
         )
         if self.job is not job:
@@ -220,10 +221,20 @@ def _samples(data: Dataset, aside: Aside, places: Ids) -> OwnSamples:
     return OwnSamples(x[places], y[places], places)
 
 
-def _left(pool: weakref.ref[Dataset]) -> bool:
-    """Whether samples are held on to, and not only waiting to be collected."""
+def _memory(array: Array) -> Iterator[Array]:
+    """An array and those whose memory it shows."""
+    found: Any = array
+    while isinstance(found, np.ndarray):
+        yield found
+        found = found.base
+
+
+def _left(pool: Sequence[weakref.ref[Any]]) -> bool:
+    """Whether samples are held on to, and not only waiting to be collected: the data set, or its arrays alone."""
+    if all(one() is None for one in pool):
+        return False
     gc.collect()
-    return pool() is not None
+    return any(one() is not None for one in pool)
 
 
 def _told_to(moment: Moment, client: int) -> Moment:

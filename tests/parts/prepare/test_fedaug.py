@@ -118,7 +118,7 @@ def test_originals_stay_and_copies_keep_their_label():
         assert held[: len(before)].tolist() == before.tolist()
         assert (held[len(before) :] >= len(SKEWED.dataset)).all()
         assert np.array_equal(one.x()[: len(before)], SKEWED.dataset.x[before])
-        assert one.dataset is SKEWED.dataset  # nothing but its own copies was made
+        assert one.pool_size == len(SKEWED.dataset)  # nothing but its own copies was made
     assert grown.counts.tolist()[0] == [14, 3, 3]
 
 
