@@ -155,14 +155,14 @@ wait();
 
 
 def test_a_click_on_the_legend_singles_a_method_out_everywhere(six_runs: Path, tmp_path: Path) -> None:
-    """Four panels of two lines: all are seen, then one of each pair fades, then all are seen again."""
+    """Six panels of two lines: all are seen, then one of each pair fades, then all are seen again."""
     page = write_report(six_runs, tmp_path / "report.html")
     page.write_text(page.read_text().replace("</main>", CLICK + "</main>"))
     found = re.search(r'data-steps="([^"]*)"', opened(page, tmp_path / "profile"))
     assert found is not None
     before, chosen, after = (step.split(",") for step in found[1].split())
-    assert before == ["1"] * 8
-    assert sorted(chosen) == ["0.08"] * 4 + ["1"] * 4
+    assert before == ["1"] * 12
+    assert sorted(chosen) == ["0.08"] * 6 + ["1"] * 6
     assert after == before
 
 

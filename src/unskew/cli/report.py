@@ -13,6 +13,7 @@ from rich.markup import escape
 from unskew.cli import completion, options
 from unskew.cli.app import app
 from unskew.errors import InputError
+from unskew.readings import METRICS
 
 
 @app.command()
@@ -49,7 +50,16 @@ def report(
         typer.Option(
             "--target",
             metavar="X",
-            help="Tell what it cost to reach this accuracy, such as 0.8; may be repeated.",
+            help="Tell what it cost to reach this accuracy, or value of the first metric; may be repeated.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics",
+            metavar="NAME",
+            help="Tell these, and go by the first; default: what the runs name. May be repeated.",
+            autocompletion=completion.one_of(*METRICS),
         ),
     ] = None,
     spread: Annotated[
@@ -82,7 +92,14 @@ def report(
 
     place, kind = destination(runs, out, format)
     wide = pixels(width, kind) if width is not None else None
-    compared = compare(runs, baseline, target=target or (), spread=spread, labels=_labels(method_label or []))  # type: ignore[arg-type]
+    compared = compare(
+        runs,
+        baseline,
+        target=target or (),
+        spread=spread,  # type: ignore[arg-type]
+        labels=_labels(method_label or []),
+        metrics=metrics or (),
+    )
     save(compared, place, kind, title, wide)
     if as_json:
         typer.echo(json.dumps(compared.as_dict() | {"report": str(place)}))

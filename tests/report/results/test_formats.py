@@ -82,7 +82,7 @@ def test_the_latex_table_names_each_problem(write_run: WriteRun, tmp_path: Path)
     write_run("a", [0.5], partition="iid")
     write_run("b", [0.4], partition="limit_labels(2, f=0.9)")
     text = latex_text(compare(tmp_path))
-    assert text.count("\\midrule") == 2
+    assert text.count("\\midrule") == 4  # of the leaderboard, and of every metric
     assert "\\textit{digits $\\cdot$ limit\\_labels(2, f=0.9) $\\cdot$ 20 clients}" in text
 
 

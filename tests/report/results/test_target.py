@@ -131,12 +131,13 @@ def test_the_csv_has_a_column_a_cost_and_nothing_where_it_was_never_reached(thre
     assert (full["seeds_reaching_0.7"], fedavg["seeds_reaching_0.7"]) == ("2", "0")
 
 
-def test_latex_has_a_second_table_where_a_target_was_asked_for(three_seeds: Path) -> None:
+def test_latex_has_one_more_table_where_a_target_was_asked_for(three_seeds: Path) -> None:
     """Costs of who gets there; never, and empty cells, of who does not."""
     text = latex_text(compare(three_seeds, target=0.7))
+    assert text.count("\\begin{tabular}") == 3
     assert "full & 2 of 3 & 2.5 & 25.0 kB & 25.0 kB & 10.0 kB & 3.8 s & 250 \\\\" in text
     assert "fedavg & 0 of 3 & never &  &  &  &  &  \\\\" in text
-    assert latex_text(compare(three_seeds)).count("\\begin{tabular}") == 1
+    assert latex_text(compare(three_seeds)).count("\\begin{tabular}") == 2
 
 
 def test_the_terminal_tells_the_costs(

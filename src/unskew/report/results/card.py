@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unskew.readings import Reading
 from unskew.report.rendering import piece
 from unskew.report.results import words
 from unskew.report.results.gather import ACCURACY, record_of
@@ -19,9 +20,15 @@ def run_card(run: Run) -> str:
     record = record_of(run)
     numbers: list[tuple[str, str]] = []
     if record.judged:
-        numbers.append(("final", f"{record.final[ACCURACY]:.2%}"))
-        by = " by validation" if record.chosen_on == "validation" else ""
-        numbers.append((f"best{by}, round {record.best['round']}", f"{record.best[ACCURACY]:.2%}"))
+        metric = record.metric
+        by = "" if metric.name == "accuracy" else f" {metric.title}"
+        numbers.append((f"final{by}", _shown(record.value(record.final), metric)))
+        on = " by validation" if record.chosen_on == "validation" else ""
+        numbers.append(
+            (f"best{by}{on}, round {record.best['round']}", _shown(record.value(record.best), metric))
+        )
+        others = ((m, m.of_line(record.final)) for m in record.metrics[1:])
+        numbers += [(m.title, _shown(value, m)) for m, value in others if value is not None]
     numbers += [
         ("rounds", f"{record.round} of {record.spec.rounds}"),
         ("traffic", words.size(record.bytes_moved)),
@@ -40,10 +47,14 @@ def run_card(run: Run) -> str:
         about,
         record.result.get("verdict"),
         numbers,
-        _points([line[ACCURACY] for line in record.judged]),
+        _points([line[ACCURACY] for line in record.evaluated]),
         WIDTH,
         HEIGHT,
     )
+
+
+def _shown(value: float, metric: Reading) -> str:
+    return f"{value:.2%}" if metric.percent else words.plain(value, metric)
 
 
 def _points(values: list[float]) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from unskew.report.results.gather import ACCURACY, Record, number
+from unskew.readings import validation_key
+from unskew.report.results.gather import Record, number
 from unskew.report.results.groups import canonical
 from unskew.report.results.leaderboard import Row
 from unskew.runs.chosen import Choice, choose_settings, method_family
@@ -21,7 +22,8 @@ def choices(rows: Sequence[Row]) -> list[Choice]:
     found = []
     for family, tried in families.items():
         most = max(map(len, tried.values()))
-        choice = choose_settings(family, {label: runs for label, runs in tried.items() if len(runs) == most})
+        whole = {label: runs for label, runs in tried.items() if len(runs) == most}
+        choice = choose_settings(family, whole, rows[0].metric)
         if choice is not None:
             found.append(choice)
     return found
@@ -29,4 +31,5 @@ def choices(rows: Sequence[Row]) -> list[Choice]:
 
 def _best(record: Record) -> dict[str, Any]:
     line = record.best
-    return {"accuracy": line[ACCURACY], "validation_accuracy": number(line.get("validation_accuracy"))}
+    by, validated = record.metric, validation_key(record.metric.key)
+    return {by.name: by.of_line(line), validated: number(line.get(validated))}

@@ -10,10 +10,10 @@ from unskew.errors import InputError, unknown
 from unskew.report.results.baseline import baseline_method, baseline_note
 from unskew.report.results.choice import choices
 from unskew.report.results.damage import refuse_without_numbers, with_damage
-from unskew.report.results.gather import ACCURACY, Record, look_into
+from unskew.report.results.gather import ACCURACY, Record, look_into, with_metrics
 from unskew.report.results.groups import Problem, canonical, problems, uncounted
 from unskew.report.results.leaderboard import Row, leaderboard
-from unskew.report.results.reach import check_target, cost_until
+from unskew.report.results.reach import check_targets, cost_until
 from unskew.report.results.search import LeftOut
 from unskew.report.results.statistics import Spread
 from unskew.report.results.stops import stopped_note
@@ -54,7 +54,8 @@ class Comparison:
         goals = {r.name: r.target for _, rows in self.tables for row in rows for r in row.reached}
         return {
             "headline": f"{self.headline.title}. {self.headline.lead}",
-            "metric": ACCURACY,
+            "metric": self.records[0].metric.key,
+            "metrics": [metric.name for metric in self.records[0].metrics],
             "spread": self.spread,
             "problems": [
                 {
@@ -78,17 +79,20 @@ def compare(
     target: float | Sequence[float] = (),
     spread: Spread = "ci",
     labels: Mapping[str, str] | None = None,
+    metrics: str | Sequence[str] = (),
 ) -> Comparison:
     """Read and compare runs, run folders or folders of them; ``baseline`` names a method.
 
     ``target`` names accuracies whose cost is told, in place of those the runs watched for; ``spread`` says what ± is;
-    ``labels`` says what methods are called.
+    ``labels`` says what methods are called; ``metrics`` what is told, and by the first of which it is ranked, in place
+    of those that the runs name.
     """
-    goals = check_target(target)
+    asked = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if spread not in get_args(Spread):
         raise unknown("spread", spread, get_args(Spread))
     read, left_out = look_into(runs)
-    records = labelled(read, labels or {})
+    records = labelled(with_metrics(read, asked), labels or {})
+    goals = check_targets(target, [records[0].metric.name])
     refuse_without_numbers(records)
     found = problems(records)
     method = baseline_method(found, baseline)
@@ -128,13 +132,13 @@ def _said(record: Record, goals: Mapping[str, float]) -> dict[str, Any]:
         "round": record.round,
         "rounds": record.spec.rounds,
         "stopped": str(record.stopped) if record.stopped else None,
-        "final": {"accuracy": record.final[ACCURACY], "round": record.final["round"]} if judged else None,
-        "best": {
-            "accuracy": record.best[ACCURACY],
-            "round": record.best["round"],
-            "chosen_on": record.chosen_on,
-        }
-        if judged
-        else None,
+        "final": _numbers(record, record.final) if judged else None,
+        "best": _numbers(record, record.best) | {"chosen_on": record.chosen_on} if judged else None,
         "cost_to_target": {name: cost_until(record, target) for name, target in goals.items()},
     }
+
+
+def _numbers(record: Record, line: Mapping[str, Any]) -> dict[str, Any]:
+    """What the report tells of a round, with its accuracy."""
+    told = {metric.name: metric.of_line(line) for metric in record.metrics}
+    return {"accuracy": line[ACCURACY], "round": line["round"]} | told

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 import altair as alt
 
-from unskew.report.results.gather import ACCURACY, Record, moved, number
+from unskew.readings import METRICS, Reading
+from unskew.report.results.gather import Record, moved, number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
 from unskew.report.theme import MUTED
@@ -24,7 +25,6 @@ MOST_POINTS = 240  # of one curve; a screen has no more columns to tell apart
 WIDTH = 980
 GAP = 96
 EXTRA = {
-    "global_test_loss": "Loss on the global test set",
     "weight_divergence": "Weight divergence from the centralised model",
     "validation_accuracy": "Accuracy on the samples set aside for validation",
     "mean_client_test_accuracy": "Mean accuracy on clients' own test samples",
@@ -32,12 +32,12 @@ EXTRA = {
     "mean_client_train_accuracy": "Mean accuracy on clients' training samples",
     "worst_client_train_accuracy": "Accuracy of the client that is served worst, on its training samples",
 }
-"""What a round may have measured beside the accuracy, and the title of its curves."""
+"""What a round may have measured beside the metrics, and the title of its curves."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What accuracy is drawn against: a number for every line of a run's log."""
+    """What the first metric is drawn against: a number for every line of a run's log."""
 
     title: str
     of: Callable[[Record], list[float]]
@@ -63,12 +63,24 @@ AIR = Axis(
 
 
 def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = WIDTH) -> Picture:
-    """Accuracy against rounds, bytes, sample-steps and time on the air, then the extras; one legend for all."""
+    """The first metric against rounds, bytes, sample-steps and time on the air, then the others; one legend for all."""
+    metric = rows[0].metric
+    what = f"Global test {metric.title}"
+    others: dict[str | Reading, str] = {m: f"Global test {m.title} over rounds" for m in rows[0].metrics[1:]}
+    if "log_loss" not in {m.name for m in rows[0].metrics}:
+        others[METRICS["log_loss"]] = "Loss on the global test set"
     chosen = alt.selection_point(fields=["label"], bind="legend", toggle="true", name="chosen")
     half = (width - GAP) // 2
     goals = [to.target for to in rows[0].reached if to.asked]
     first = panel(
-        rows, looks, "Global test accuracy over rounds", width=width, height=320, chosen=chosen, goals=goals
+        rows,
+        looks,
+        f"{what} over rounds",
+        measure=metric,
+        width=width,
+        height=320,
+        chosen=chosen,
+        goals=goals,
     ).add_params(chosen)
     # the bound's data was brought together beforehand: bytes of its rounds compare with nothing
     moving = [row for row in rows if not row.group.bound]
@@ -76,16 +88,16 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
         row for row in moving if all(line.get("air_s") for run in row.group.counted for line in run.lines)
     ]
     small = [
-        panel(some, looks, title, axis, width=half, height=220, chosen=chosen)
+        panel(some, looks, title, axis, metric, width=half, height=220, chosen=chosen)
         for some, title, axis in (
-            (moving, "Global test accuracy against bytes", BYTES),
-            (rows, "Global test accuracy against compute", STEPS),
-            (timed, "Global test accuracy against time on the air", AIR),
+            (moving, f"{what} against bytes", BYTES),
+            (rows, f"{what} against compute", STEPS),
+            (timed, f"{what} against time on the air", AIR),
         )
         if some
     ] + [
         panel(rows, looks, title, measure=measure, width=half, height=220, chosen=chosen)
-        for measure, title in EXTRA.items()
+        for measure, title in (others | EXTRA).items()
         if any(_points(row, ROUNDS, measure) for row in rows)
     ]
     pairs = [alt.hconcat(*small[at : at + 2], spacing=GAP // 2) for at in range(0, len(small), 2)]
@@ -97,7 +109,7 @@ def panel(
     looks: Mapping[str, Style],
     title: str | list[str],
     axis: Axis = ROUNDS,
-    measure: str = ACCURACY,
+    measure: str | Reading = METRICS["accuracy"],
     *,
     width: int,
     height: int,
@@ -112,7 +124,7 @@ def panel(
     """
     curves = [_points(row, axis, measure) for row in rows]
     labels = [row.group.label for row in rows]
-    share = measure.endswith("accuracy")
+    share = measure.percent if isinstance(measure, Reading) else measure.endswith("accuracy")
     y = alt.Y("mean:Q").scale(zero=False, nice=True)
     y = y.axis(
         title=None,
@@ -157,7 +169,12 @@ def panel(
         )
     if goals:
         marks = alt.Chart(
-            alt.InlineData(values=[{"mean": g, "text": f"target {100 * g:.4g}%"} for g in goals])
+            alt.InlineData(
+                values=[
+                    {"mean": g, "text": f"target {100 * g:.4g}%" if share else f"target {g:.4g}"}
+                    for g in goals
+                ]
+            )
         )
         layers += [
             marks.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(y=y),
@@ -180,13 +197,11 @@ def _seen(chosen: Any, shown: float, hidden: float) -> Any:
     return alt.when(chosen).then(alt.value(shown)).otherwise(alt.value(hidden))
 
 
-def _points(row: Row, axis: Axis, measure: str) -> list[dict[str, Any]]:
+def _points(row: Row, axis: Axis, measure: str | Reading) -> list[dict[str, Any]]:
     """A curve: at the rounds that all seeds have, the mean, lowest and highest value and the mean x."""
     seeds: list[dict[int, tuple[float, float]]] = []
     for run in row.group.counted:
-        values = (
-            (line, number(line.get(measure)), x) for line, x in zip(run.lines, axis.of(run), strict=True)
-        )
+        values = ((line, _value(line, measure), x) for line, x in zip(run.lines, axis.of(run), strict=True))
         seeds.append({int(line["round"]): (x, value) for line, value, x in values if value is not None})
     common = sorted(set.intersection(*(set(seed) for seed in seeds)))
     stride = max(1, -(-len(common) // MOST_POINTS))
@@ -205,6 +220,10 @@ def _points(row: Row, axis: Axis, measure: str) -> list[dict[str, Any]]:
             }
         )
     return points
+
+
+def _value(line: dict[str, Any], measure: str | Reading) -> float | None:
+    return measure.of_line(line) if isinstance(measure, Reading) else number(line.get(measure))
 
 
 def _short(value: float) -> float:

@@ -60,13 +60,15 @@ def _drawn(compared: Comparison, curves: int, ends: int, names: int, *, beside: 
     pictures = []
     for problem, rows in compared.tables:
         height = max(220, 34 * len(rows))
-        title = "Global test accuracy over rounds" + (f" · {problem.name}" if several else "")
+        metric = rows[0].metric
+        title = f"Global test {metric.title} over rounds" + (f" · {problem.name}" if several else "")
         pictures.append(
             alt.concat(
                 panel(
                     rows,
                     looks,
                     textwrap.wrap(title, max(16, curves // 8)),
+                    measure=metric,
                     width=curves,
                     height=height if beside else min(220, height),
                     goals=[to.target for to in rows[0].reached if to.asked],

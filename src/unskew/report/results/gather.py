@@ -6,18 +6,20 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from filelock import FileLock, Timeout
 
-from unskew.errors import InputError
+from unskew.errors import InputError, unknown
 from unskew.progress import working
+from unskew.readings import METRICS, Reading, check_twice
 from unskew.report.results.search import LeftOut, run_folders
 from unskew.runs.chosen import ChosenOn, best_line, chosen_on
 from unskew.runs.folder import Damage, read_folder
+from unskew.runs.judged_by import chosen, explain_blank, reading_of
 from unskew.runs.spec import Spec
 from unskew.runs.watchers import Stopped
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     Named: TypeAlias = Run | str | Path
     Runs: TypeAlias = Named | Sequence[Named]
 
-ACCURACY = "global_test_accuracy"
+ACCURACY = METRICS["accuracy"].key
 DIRECTIONS = ("down", "up", "peer")
 DIVERGED = 1e3
 """A loss that no model has that still learns: a guess among a million classes has 14."""
@@ -48,16 +50,37 @@ class Record:
     held: Partition | None = field(default=None, repr=False)
     damage: Damage = field(default_factory=Damage)
     label: str | None = None  # what the report is told to call its method
+    metrics: tuple[Reading, ...] = (METRICS["accuracy"],)  # that the report tells; it goes by the first
 
     @property
     def called(self) -> str:
         """What the method is called: by the report's own label, by the run's, else by its expression."""
         return self.label or self.spec.method_label or self.spec.method
 
+    @property
+    def metric(self) -> Reading:
+        """What the report goes by."""
+        return self.metrics[0]
+
     @cached_property
-    def judged(self) -> list[dict[str, Any]]:
+    def evaluated(self) -> list[dict[str, Any]]:
         """The rounds in which the global model was judged on the global test set."""
         return [line for line in self.lines if number(line.get(ACCURACY)) is not None]
+
+    @cached_property
+    def judged(self) -> list[dict[str, Any]]:
+        """Those of them that have a number to go by."""
+        return [line for line in self.evaluated if self.metric.of_line(line) is not None]
+
+    def value(self, line: dict[str, Any]) -> float:
+        """The number of a judged round that the report goes by."""
+        found = self.metric.of_line(line)
+        assert found is not None
+        return found
+
+    def blank(self, metric: Reading) -> str:
+        """Why the last round has no number of a metric."""
+        return explain_blank(metric, self.evaluated[-1], (self.data.get("blanks") or {}).get(metric.name, ""))
 
     @property
     def round(self) -> int:
@@ -82,19 +105,21 @@ class Record:
     @property
     def best(self) -> dict[str, Any]:
         """The first of the rounds that are best, on what they are ``chosen_on``."""
-        return best_line(self.judged)
+        return best_line(self.judged, self.metric)
 
     @property
     def chosen_on(self) -> ChosenOn:
         """Validation samples where the run set some aside, else the test set."""
-        return chosen_on(self.judged)
+        return chosen_on(self.judged, self.metric)
 
     @property
     def diverged(self) -> bool:
         """Whether training blew up: the last loss is none that a model can have, or no last answer was usable."""
-        if not self.judged:
+        if not self.evaluated:
             return False
-        loss = number(self.final.get("global_test_loss", 0.0))  # a log without losses says nothing of them
+        loss = number(
+            self.evaluated[-1].get("global_test_loss", 0.0)
+        )  # a log without losses says nothing of them
         last = self.lines[-1]
         rejected = len(last.get("rejected") or ())
         kept = max(0, int(last.get("trained_only") or 0) - rejected)  # of clients that were not to upload
@@ -125,8 +150,9 @@ class Record:
         return [(int(line["round"]), list(line[kind])) for line in self.lines if line.get(kind)]
 
     def first_round_at(self, target: float) -> int | None:
-        """The first round whose accuracy reaches the target."""
-        return next((int(line["round"]) for line in self.judged if line[ACCURACY] >= target), None)
+        """The first round that is as good as the target."""
+        reaches = self.metric.reaches
+        return next((int(line["round"]) for line in self.judged if reaches(self.value(line), target)), None)
 
     @property
     def discloses(self) -> tuple[str, ...] | None:
@@ -224,7 +250,28 @@ def record_of(run: Run, name: str = "this run") -> Record:
         folder.result,
         folder.result.get("status", "interrupted"),
         getattr(run, "partition", None),
+        metrics=chosen(run.spec.metrics, folder.result.get("data", {})),
     )
+
+
+def with_metrics(records: Sequence[Record], asked: Sequence[str] = ()) -> list[Record]:
+    """The records with what the report tells of them: what was asked for, else what the runs were judged by.
+
+    Where runs name different metrics first, the report goes by accuracy.
+    """
+    if asked:
+        check_twice(asked)
+        given = {name: record for record in records for name in record.data.get("own_metrics") or {}}
+        for name in asked:
+            if name not in METRICS and name not in given:
+                raise unknown("metric in these runs called", name, {*METRICS, *given})
+        wanted = tuple(reading_of(name, given[name].data if name in given else {}) for name in asked)
+    else:
+        lists = [chosen(record.spec.metrics, record.data) for record in records]
+        every = list({reading.name: reading for some in lists for reading in some}.values())
+        first = lists[0][0] if len({some[0].name for some in lists}) == 1 else METRICS["accuracy"]
+        wanted = (first, *(reading for reading in every if reading.name != first.name))
+    return [replace(record, metrics=wanted) for record in records]
 
 
 def _of_folder(path: Path) -> Record:

@@ -82,6 +82,10 @@ def problems(records: Sequence[Record]) -> list[Problem]:
     """Sort runs into problems and groups, in the order in which they come."""
     if not any(record.judged for record in records):
         which = records[0].name if len(records) == 1 else f"the {len(records)} runs"
+        if known := next((record for record in records if record.evaluated), None):
+            raise InputError(
+                f"there is no {known.metric.title} in {which}: {known.blank(known.metric)}; go by another metric"
+            )
         raise InputError(
             f"nothing has been evaluated yet in {which}; wait for the first evaluation, or resume what stopped"
         )
@@ -230,7 +234,9 @@ def uncounted(records: Iterable[Record], groups: Iterable[Group]) -> list[LeftOu
         if id(record) in counted:
             continue
         at = f"{record.status} after round {record.round} of {record.spec.rounds}"
-        if not record.judged:
+        if record.evaluated and not record.judged:
+            why = f"it has no {record.metric.title}: {record.blank(record.metric)}"
+        elif not record.judged:
             error = record.result.get("error")
             why = f"nothing was evaluated ({at}{f': {error}' if error else ''})"
         elif id(record) in again:

@@ -64,7 +64,7 @@ def _table(runs: Sequence[Record], methods: Sequence[Row]) -> TableBlock | None:
     best = methods[0]
     head = ["client", "on its own, %", f"with {best.group.label}, %", "gain, points"]
     cells = [
-        [name, f"{100 * value:.1f}", f"{100 * best.final.mean:.1f}", signed(best.final.mean - value)]
+        [name, f"{100 * value:.1f}", f"{100 * best.accuracy:.1f}", signed(best.accuracy - value)]
         for name, value in zip(names, own.tolist(), strict=True)
     ]
     return TableBlock(head, cells, frozenset(head[1:]))
@@ -76,7 +76,7 @@ def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapp
         {"client": one["client"], "accuracy": one["accuracy"], "place": (at * 0.618034) % 1}
         for at, one in enumerate(each)
     ]
-    lines = [{"label": row.group.label, "accuracy": row.final.mean} for row in others]
+    lines = [{"label": row.group.label, "accuracy": row.accuracy} for row in others]
     x = alt.X("accuracy:Q").scale(zero=False, nice=True, padding=12)
     x = x.axis(title="global test accuracy", format="%", tickCount=6, domain=False)
     shown = (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from unskew.readings import Reading
 from unskew.report.results.baseline import baseline_of, is_unfair, main_baseline
 from unskew.report.results.gather import ACCURACY, Record
 from unskew.report.results.groups import Group, Problem
@@ -16,7 +17,7 @@ from unskew.runs.chosen import ChosenOn
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One group in numbers. Accuracies are global test accuracies of the global model, as shares of 1.
+    """One group in numbers: those of the report's first metric, on the global test set.
 
     ``final`` is that of the last judged round, ``best`` that of the best judged round, seed by seed, ``chosen_on``
     validation samples where all its runs have set some aside, else on the test set; ``difference`` is that of the
@@ -46,6 +47,19 @@ class Row:
     trained_only: float
     rejected: float
     late: float
+    accuracy: float  # final accuracy, whatever the report goes by
+    scores: Mapping[str, Estimate]  # every metric at the last round, where all seeds have a number
+    blanks: Mapping[str, str]  # why the others have none
+
+    @property
+    def metric(self) -> Reading:
+        """What the report goes by."""
+        return self.final.metric
+
+    @property
+    def metrics(self) -> tuple[Reading, ...]:
+        """What the report tells."""
+        return self.group.counted[0].metrics
 
     @property
     def is_baseline(self) -> bool:
@@ -67,9 +81,9 @@ class Row:
             "upper_bound": self.group.bound == "upper",
             "lower_bound": self.group.bound == "lower",
             "seeds": list(self.group.seeds),
-            **_flat("final_accuracy", self.final),
+            **_flat(f"final_{self.metric.name}", self.final),
             "final_rounds": list(self.final_rounds),
-            **_flat("best_accuracy", self.best),
+            **_flat(f"best_{self.metric.name}", self.best),
             "best_rounds": list(self.best_rounds),
             "best_chosen_on": self.chosen_on,
             "baseline": self.baseline.label if self.baseline else None,
@@ -80,6 +94,12 @@ class Row:
             "p": d.p if d else None,
             "p_holm": self.p_holm,
             "no_p_because": d.why if d else "",
+            "metrics": {
+                one.name: _flat("", self.scores[one.name])
+                if one.name in self.scores
+                else {"mean": None, "blank": self.blanks[one.name]}
+                for one in self.metrics
+            },
             "cost_to_target": {r.name: r.as_dict() for r in self.reached},
             "bytes_mean": self.bytes.mean,
             "sample_steps_mean": self.sample_steps.mean,
@@ -101,21 +121,25 @@ def leaderboard(
     asked: Sequence[float] = (),
     spread: Spread = "ci",
 ) -> list[Row]:
-    """One row a group, the highest mean final accuracy first; what is not done comes after what is."""
+    """One row a group, the best mean at the end first; what is not done comes after what is."""
     goals = targets(problem, main_baseline(problem, baseline), asked)
     rows = [_row(problem, group, baseline, goals, spread) for group in problem.judged]
     # the bound is no method that was tried: its test is not one of those that chance had to pass
     compared = [row.difference.p if row.difference and not row.group.bound else None for row in rows]
     rows = [replace(row, p_holm=p) for row, p in zip(rows, holm(compared), strict=True)]
-    return sorted(rows, key=lambda row: (not row.group.complete, -row.final.mean, row.group.label))
+    return sorted(
+        rows, key=lambda row: (not row.group.complete, -row.metric.gain(row.final.mean), row.group.label)
+    )
 
 
 def targets(problem: Problem, main: Group | None, asked: Sequence[float] = ()) -> list[tuple[float, bool]]:
-    """(accuracy, whether somebody asked for it): of the report, else of the runs, else what the baseline ended at."""
-    named = asked or sorted({t for g in problem.judged for r in g.counted for t in r.spec.target})
+    """(target, whether somebody asked for it): of the report, else of the runs, else what the baseline ended at."""
+    named = asked or sorted(
+        {t for g in problem.judged for r in g.counted if _goes_by(r) == r.metric.name for t in r.spec.target}
+    )
     if named or main is None or len(problem.judged) < 2:
         return [(goal, True) for goal in named]
-    return [(estimate([record.final[ACCURACY] for record in main.counted]).mean, False)]
+    return [(estimate([record.value(record.final) for record in main.counted]).mean, False)]
 
 
 def _row(
@@ -126,6 +150,8 @@ def _row(
     spread: Spread,
 ) -> Row:
     runs = group.counted
+    metric = runs[0].metric
+    scores, blanks = _scores(runs, spread)
     base = baseline_of(problem, group, baseline)
     difference = None
     if base is not None and base is not group:
@@ -139,8 +165,8 @@ def _row(
 
     return Row(
         group=group,
-        final=estimate([record.final[ACCURACY] for record in runs], spread),
-        best=estimate([record.best[ACCURACY] for record in runs], spread),
+        final=estimate([record.value(record.final) for record in runs], spread, metric),
+        best=estimate([record.value(record.best) for record in runs], spread, metric),
         final_rounds=tuple(int(record.final["round"]) for record in runs),
         best_rounds=tuple(int(record.best["round"]) for record in runs),
         chosen_on="validation" if all(record.chosen_on == "validation" for record in runs) else "test",
@@ -163,7 +189,30 @@ def _row(
         trained_only=mean("trained_only"),
         rejected=met("rejected"),
         late=met("late"),
+        accuracy=estimate([record.evaluated[-1][ACCURACY] for record in runs]).mean,
+        scores=scores,
+        blanks=blanks,
     )
+
+
+def _goes_by(record: Record) -> str:
+    """The metric that the run's own targets are of."""
+    return record.spec.metrics[0] if record.spec.metrics else "accuracy"
+
+
+def _scores(runs: Sequence[Record], spread: Spread) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Every metric of the report at the last evaluated round, and why there is none of the others."""
+    scores, blanks = {}, {}
+    for metric in runs[0].metrics:
+        found = [(record, metric.of_line(record.evaluated[-1])) for record in runs]
+        known = [value for _, value in found if value is not None]
+        if len(known) == len(runs):
+            scores[metric.name] = estimate(known, spread, metric)
+        else:
+            empty = [record for record, value in found if value is None]
+            some = f" (in {len(empty)} of {len(runs)} seeds)" if known else ""
+            blanks[metric.name] = empty[0].blank(metric) + some
+    return scores, blanks
 
 
 def _counted(runs: Sequence[Record], name: str) -> bool:
@@ -181,12 +230,13 @@ def _compared(group: Group, base: Group, *, named: bool, spread: Spread) -> Diff
         return Difference(None, None, None, (), f"{who} not finished")
     if not named and (why := is_unfair(group, base)):
         return Difference(None, None, None, (), why)
-    return paired(_finals(group), _finals(base), spread)
+    return paired(_finals(group), _finals(base), spread, group.counted[0].metric)
 
 
 def _finals(group: Group) -> dict[int, float]:
-    return {record.spec.seed: record.final[ACCURACY] for record in group.counted}
+    return {record.spec.seed: record.value(record.final) for record in group.counted}
 
 
 def _flat(name: str, of: Estimate) -> dict[str, float | None]:
-    return {f"{name}_mean": of.mean, f"{name}_sd": of.sd, f"{name}_interval95": of.half}
+    start = f"{name}_" if name else ""
+    return {f"{start}mean": of.mean, f"{start}sd": of.sd, f"{start}interval95": of.half}

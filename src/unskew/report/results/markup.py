@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from unskew.readings import Reading
 from unskew.report.page import Piece, TableRow
 from unskew.report.rendering import piece
 from unskew.report.results import words
@@ -15,6 +16,7 @@ from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style
 from unskew.report.results.reach import Reached
 from unskew.report.results.repeat import Recipe
+from unskew.report.results.scores import leads
 from unskew.report.results.statistics import Estimate, Spread
 from unskew.report.theme import RULE
 
@@ -30,7 +32,8 @@ OTHER: dict[Spread, str] = {"ci": "the standard deviation (sd)", "sd": "the 95% 
 def leaderboard_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Piece:
     """Every group with what it reached, how sure that is and what it cost; the best final stands out."""
     seeds = max(row.final.n for row in rows)
-    caption = "Global test accuracy of the global model, in percent" + (
+    metric = rows[0].metric
+    caption = f"Global test {metric.title} of the global model{', in percent' if metric.percent else ''}" + (
         f": the mean over seeds ± {words.MEANING[rows[0].final.spread]}, and below it {OTHER[rows[0].final.spread]}. "
         "A difference is green or red where it is more than chance explains"
         if seeds > 1
@@ -55,14 +58,18 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
     alone = len(rows) == 1
     columns: list[Column] = [
         ("method", "who", lambda row: _name(row, looks, alone)),
-        ("final, %", "number", lambda row: _estimate(row.final, bold=row is winner and not alone, full=True)),
+        (
+            f"final{words.unit(rows[0].metric)}",
+            "number",
+            lambda row: _estimate(row.final, bold=row is winner and not alone, full=True),
+        ),
     ]
     if not alone or rows[0].final.n > 1:
         drawn = {"ci": "seeds and 95% interval", "sd": "seeds, mean ± sd"}[rows[0].final.spread]
         columns.append((drawn, "strip", lambda row: _strip(row, looks, low, high)))
     columns.append(
         (
-            "best, %",
+            f"best{words.unit(rows[0].metric)}",
             "number",
             lambda row: _results(
                 "with_note",
@@ -94,6 +101,7 @@ def _columns(rows: Sequence[Row], looks: Mapping[str, Style]) -> list[Column]:
 def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, Style]) -> Piece:
     """Final accuracy by method and problem, where there are several; the fewer of the two are the columns."""
     labels = list(dict.fromkeys(row.group.label for _, rows in tables for row in rows))
+    metric = tables[0][1][0].metric
     names = words.short_names([problem for problem, _ in tables])
     methods: list[str] = [_results("swatched", _swatch(looks[label]), label) for label in labels]
     places: list[str] = [_results("link", f"problem{at}", name) for at, name in enumerate(names)]
@@ -114,8 +122,9 @@ def matrix(tables: Sequence[tuple[Problem, Sequence[Row]]], looks: Mapping[str, 
         [("", first), *((title, "number") for title in across)],
         [TableRow([title, *line]) for title, line in zip(down, cells, strict=True)],
         "stack",
-        f"Final global test accuracy in percent, mean ± {words.MEANING[tables[0][1][0].final.spread]}; "
-        "in bold the highest of each data setting, upper bounds aside",
+        f"Final global test {metric.title}{' in percent' if metric.percent else ''}, "
+        f"mean ± {words.MEANING[tables[0][1][0].final.spread]}; in bold the best of each data setting, "
+        "upper bounds aside",
     )
 
 
@@ -150,13 +159,41 @@ def cost_table(rows: Sequence[Row], at: int) -> Piece:
             )
             cells.append(words.DASH if hidden and to.seeds else "" if value is None else said(value))
         body.append(TableRow(cells))
-    caption = f"From the start to the first evaluated round with {goal} or more" + (
+    more = "more" if rows[0].metric.larger_is_better else "less"
+    caption = f"From the start to the first evaluated round with {goal} or {more}" + (
         ", mean over the seeds that get there; empty where none does"
         if several
         else "; empty where it does not"
     )
     columns = [(title, "number" if k > 1 else "") for k, title in enumerate(head)]
     return _table(columns, body, "reach stack", caption)
+
+
+def scores_table(rows: Sequence[Row], looks: Mapping[str, Style]) -> Piece:
+    """Every metric of the report at the last evaluated round; what has no number says why on hovering."""
+
+    def cell(row: Row, metric: Reading) -> Markup:
+        of = row.scores.get(metric.name)
+        if of is None:
+            return _results("hovered", words.DASH, row.blanks[metric.name])
+        return _estimate(of, bold=leads(row, rows, metric))
+
+    metrics = rows[0].metrics
+    body = [
+        TableRow(
+            [
+                _results("swatched", _swatch(looks[row.group.label]), row.group.label),
+                *(cell(row, metric) for metric in metrics),
+            ],
+            "bound" if row.group.bound else "",
+        )
+        for row in rows
+    ]
+    columns = [("method", "who"), *((m.title + words.unit(m), "number") for m in metrics)]
+    several = max(row.final.n for row in rows) > 1
+    around = f", mean over seeds ± {words.MEANING[rows[0].final.spread]}" if several else ""
+    bold = "; in bold the best of each, bounds aside" if len(words.contenders(rows)) > 1 else ""
+    return _table(columns, body, "stack", f"At the last evaluated round{around}{bold}")
 
 
 def notice(lines: Sequence[str], title: str) -> Piece:
@@ -209,22 +246,22 @@ def _swatch(look: Style) -> Markup:
 
 
 def _estimate(of: Estimate, *, bold: bool = False, full: bool = False) -> Markup:
-    mean = words.plain(of.mean)
+    mean = words.plain(of.mean, of.metric)
     if of.around is None or of.half is None:
         return _results("estimate", mean, "", "", bold)
-    other = f"sd {words.plain(of.sd)}"
+    other = f"sd {words.plain(of.sd, of.metric)}"
     if of.spread == "sd":
-        other = f"{words.plain(of.mean - of.half)} to {words.plain(of.mean + of.half)}"
-    return _results("estimate", mean, words.plain(of.around), other if full else "", bold)
+        other = f"{words.plain(of.mean - of.half, of.metric)} to {words.plain(of.mean + of.half, of.metric)}"
+    return _results("estimate", mean, words.plain(of.around, of.metric), other if full else "", bold)
 
 
 def _difference(row: Row) -> Markup:
     apart = row.difference
     if apart is None or apart.mean is None:
         return _none(row)
-    around = f"± {words.plain(apart.around)}" if apart.around is not None else apart.why
+    around = f"± {words.plain(apart.around, row.metric)}" if apart.around is not None else apart.why
     tone = words.tone(apart, row.p_holm)
-    return _results("with_note", words.signed(apart.mean, 2), around, tone, why=True)
+    return _results("with_note", words.signed(apart.mean, 2, row.metric), around, tone, why=True)
 
 
 def _chance(row: Row) -> Markup:

@@ -14,7 +14,7 @@ from unskew.report.results.comparison import Comparison
 from unskew.report.results.curves import learning_curves
 from unskew.report.results.data import class_names, data_section
 from unskew.report.results.disclosure import disclosure_section
-from unskew.report.results.gather import ACCURACY, Record
+from unskew.report.results.gather import Record
 from unskew.report.results.groups import Problem, repeats
 from unskew.report.results.joining import joining_section
 from unskew.report.results.leaderboard import Row
@@ -29,9 +29,11 @@ from unskew.report.results.markup import (
     matrix,
     notice,
     recipe,
+    scores_table,
 )
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
 from unskew.report.results.repeat import alone, shared, whole
+from unskew.report.results.scores import blanks_told
 from unskew.report.results.search import left_out_told
 from unskew.report.results.sharing import sharing_section
 from unskew.report.results.statistics import Spread
@@ -90,16 +92,17 @@ PLUS_MINUS: dict[Spread, str] = {
 
 READING = (
     "Accuracy is the global test accuracy: the share of the data set's own test samples that the global model "
-    "gets right. Final is that of the last round that was evaluated. Best is that of the best evaluated round, seed by "
-    "seed. Where runs have set samples aside for validation, the best round is the one that is best on those, and the "
-    "test set had no say in it; without, it is the highest and was chosen on the test set: compare methods by the "
+    "gets right. A report goes by the first metric that its runs name: accuracy, unless they name another. Final is "
+    "that of the last round that was evaluated. Best is that of the best evaluated round, seed by seed. Where runs have "
+    "set samples aside for validation, the best round is the one that is best on those, and the test set had no say in "
+    "it; without, it is the best of all and was chosen on the test set: compare methods by the "
     "final then. Targets are reached on the test set.",
     "The difference to the baseline is paired: the same seed means the same split of the data, so both are "
     "compared seed by seed, over the seeds they share. p is the two-sided paired t-test; with fewer than two "
     "common seeds there is none. Where several methods are compared, Holm's correction is given beside it.",
     "Cost to a target: all that was spent from the start to the first evaluated round that reaches it, the mean over "
     "the seeds that do; who does not has no number. Where nobody named a target (report --target 0.8, or target of "
-    "the runs), it is what the baseline's final accuracy is on average.",
+    "the runs), it is what the baseline ends at on average.",
     "A method has the same colour in every report. A difference is coloured only where it is more than chance "
     "explains: where Holm's corrected p is below 0.05. A run has diverged where its last loss is not finite "
     "or above 1,000, or no answer of its last round could be used.",
@@ -120,6 +123,7 @@ def _links(compared: Comparison) -> list[tuple[str, str]]:
         first += [(f"problem{at}", name) for at, name in enumerate(names)]
     else:
         first = [("leaderboard", "Leaderboard")]
+        first += [("metrics", "By metric")] if len(compared.records[0].metrics) > 1 else []
         first += [("reach0", "Cost to a target")] if compared.tables[0][1][0].reached else []
         first += [("tested", "Clients")] if any(map(is_tested, compared.tables[0][1])) else []
         first += [("curves", "Learning curves"), ("classes", "By class")]
@@ -133,6 +137,13 @@ def _problem(
     yield Heading("Leaderboard", f"leaderboard{tail}", level)
     yield leaderboard_table(rows, looks)
     yield from (Paragraph(choice.in_words()) for choice in choices(rows))
+    if len(rows[0].metrics) > 1:
+        yield Heading("By every metric", f"metrics{tail}", level)
+        yield scores_table(rows, looks)
+        meant = [f"{m.title[0].upper()}{m.title[1:]}: {m.help}" for m in rows[0].metrics if m.help]
+        yield Paragraph(" ".join(meant), quiet=True)
+        if blanks := blanks_told(rows):
+            yield notice(blanks, "Without a number")
     if joining := list(joining_section(rows, looks)):
         yield Heading("Should a client join?", f"joining{tail}", level)
         yield from joining
@@ -143,7 +154,7 @@ def _problem(
         yield Heading(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
         if not goal.asked:
             yield Paragraph(
-                "Nobody named a target (as by --target 0.8): this is the baseline's mean final accuracy.",
+                "Nobody named a target (as by --target 0.8): this is the baseline's mean at the end.",
                 quiet=True,
             )
         yield cost_table(rows, at)
@@ -233,7 +244,8 @@ def _weakest(rows: Sequence[Row], problem: Problem) -> str:
 
 def _runs(compared: Comparison) -> Iterator[Block]:
     several = len(compared.tables) > 1
-    head = ["method", "seed", "status", "rounds", "final, %", "best, %", "time", "folder"]
+    unit = words.unit(compared.records[0].metric)
+    head = ["method", "seed", "status", "rounds", f"final{unit}", f"best{unit}", "time", "folder"]
     table = []
     for problem, rows in compared.tables:
         order = [row.group for row in rows] + [g for g in problem.groups if not g.counted]
@@ -244,9 +256,11 @@ def _runs(compared: Comparison) -> Iterator[Block]:
                 state += f", stopped: {record.stopped.reason}" if record.stopped else ""
                 if record in again:
                     state += f", repeats {again[record].name}{_same(record, again[record])}"
-                final = words.plain(record.final[ACCURACY]) if record.judged else words.DASH
+                final = (
+                    words.plain(record.value(record.final), record.metric) if record.judged else words.DASH
+                )
                 best = (
-                    f"{words.plain(record.best[ACCURACY])} (round {record.best['round']})"
+                    f"{words.plain(record.value(record.best), record.metric)} (round {record.best['round']})"
                     if record.judged
                     else words.DASH
                 )
@@ -256,7 +270,7 @@ def _runs(compared: Comparison) -> Iterator[Block]:
     listed = TableBlock(
         (["data"] if several else []) + head,
         table,
-        frozenset({"seed", "rounds", "final, %", "best, %", "time"}),
+        frozenset({"seed", "rounds", f"final{unit}", f"best{unit}", "time"}),
     )
     yield listed if len(table) <= 24 else fold(f"{len(table)} runs", listed.html(0))
 
@@ -264,7 +278,8 @@ def _runs(compared: Comparison) -> Iterator[Block]:
 def _same(record: Record, counted: Record) -> str:
     if record.status != "done" or counted.status != "done":
         return ""
-    return "" if record.final[ACCURACY] == counted.final[ACCURACY] else ", with other numbers"
+    same = record.value(record.final) == counted.value(counted.final)
+    return "" if same else ", with other numbers"
 
 
 def _recipes(compared: Comparison) -> Iterator[Block]:
@@ -302,7 +317,8 @@ def _unfinished(record: Record) -> str:
     who = f"{record.called}, seed {record.spec.seed}"
     at = f"after round {record.round} of {record.spec.rounds}"
     if record.judged:
-        at += f", last accuracy {record.final[ACCURACY]:.1%} (round {record.final['round']})"
+        said = words.level(record.value(record.final), record.metric)
+        at += f", last {record.metric.title} {said} (round {record.final['round']})"
     match record.status:
         case "failed":
             return f"{who}: failed {at}: {record.result.get('error', 'for a reason that was not kept')}"

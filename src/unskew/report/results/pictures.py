@@ -13,6 +13,7 @@ from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.gather import number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
+from unskew.report.results.words import percent
 from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ON_LIGHT, ORANGE, PINK, RED, SKY
 
 NAMES = 170  # pixels for the names of methods
@@ -28,11 +29,12 @@ def final_intervals(
     height: int,
     names: int = NAMES,
 ) -> Picture:
-    """Final accuracies: a dot a seed, the mean, and ± its spread; the leaderboard as a picture.
+    """Where methods end: a dot a seed, the mean, and ± its spread; the leaderboard as a picture.
 
     ``names`` is the room for the methods' names; without any they stand in the picture.
     """
     labels = [row.group.label for row in rows]
+    metric = rows[0].metric
     inside = not names
     ends = [
         {
@@ -40,9 +42,7 @@ def final_intervals(
             "mean": row.final.mean,
             "low": row.final.within[0],
             "high": row.final.within[1],
-            "text": (f"{row.group.label}: " if inside else "")
-            + f"{100 * row.final.mean:.1f}"
-            + (f" ± {100 * row.final.around:.1f}" if row.final.around is not None else ""),
+            "text": (f"{row.group.label}: " if inside else "") + percent(row.final).replace("%", ""),
         }
         for row in rows
     ]
@@ -51,7 +51,10 @@ def final_intervals(
     y = alt.Y("label:N").scale(domain=labels).axis(title=None, domain=False, ticks=False, **beside)
     x = alt.X("mean:Q").scale(zero=False, nice=True, padding=18)
     axis = alt.Axis(
-        title="final global test accuracy", format="%", tickCount=min(5, width // 45), domain=False
+        title=f"final global test {metric.title}",
+        format="%" if metric.percent else "~g",
+        tickCount=min(5, width // 45),
+        domain=False,
     )
     base = alt.Chart(alt.InlineData(values=ends)).encode(y=y, color=colour(labels, looks).legend(None))
     told = base.mark_text(align="left" if inside else "center", dy=-13, fontSize=10, color=INK, limit=width)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unskew.errors import InputError
+from unskew.readings import METRICS, Reading, check_target
 from unskew.report.results.gather import Record
 from unskew.report.results.groups import Group
 
@@ -26,6 +26,7 @@ class Reached:
     seeds: int
     of: int
     asked: bool = True
+    metric: Reading = METRICS["accuracy"]
 
     @property
     def rounds(self) -> float | None:
@@ -53,11 +54,11 @@ def reached(group: Group, target: float, asked: bool = True) -> Reached:
     found = [cost for record in group.counted if (cost := cost_until(record, target)) is not None]
     known = [name for name in COSTS if found and all(name in cost for cost in found)]
     means = {name: sum(cost[name] for cost in found) / len(found) for name in known}
-    return Reached(target, means, len(found), len(group.counted), asked)
+    return Reached(target, means, len(found), len(group.counted), asked, group.counted[0].metric)
 
 
 def cost_until(record: Record, target: float) -> dict[str, float] | None:
-    """What a run had cost when it was first judged at the target or above; None where it never was."""
+    """What a run had cost when it was first judged as good as the target; None where it never was."""
     round = record.first_round_at(target)
     if round is None:
         return None
@@ -66,12 +67,10 @@ def cost_until(record: Record, target: float) -> dict[str, float] | None:
     return {"rounds": float(round)} | {name: record.total(name, round) for name in known}
 
 
-def check_target(targets: float | Sequence[float]) -> tuple[float, ...]:
-    """The targets that somebody asks for, in rising order, each once; refused where they are no accuracies."""
+def check_targets(targets: float | Sequence[float], names: Sequence[str] = ()) -> tuple[float, ...]:
+    """The targets that somebody asks for, in rising order, each once; refused where the first metric has none such."""
     given = [targets] if isinstance(targets, (int, float)) else list(targets)
     for target in given:
-        if not isinstance(target, (int, float)) or isinstance(target, bool) or not 0 <= target <= 1:
-            shown = f"{target:g}" if isinstance(target, (int, float)) else repr(target)
-            instead = f"{target / 100:g}" if isinstance(target, (int, float)) and 1 < target <= 100 else "0.8"
-            raise InputError(f"target is an accuracy from 0 to 1, not {shown}; write {instead}")
+        in_percent = isinstance(target, (int, float)) and 1 < target <= 100
+        check_target(target, names, f"{target / 100:g}" if in_percent else "0.8")
     return tuple(sorted({float(target) for target in given}))

@@ -10,6 +10,8 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
+from unskew.readings import METRICS, Reading
+
 CONFIDENCE = 0.95
 Spread = Literal["ci", "sd"]
 """What ± is, everywhere in one report: half the 95% interval of the mean, or the standard deviation over seeds."""
@@ -24,6 +26,7 @@ class Estimate:
     half: float | None
     values: tuple[float, ...]
     spread: Spread = "ci"
+    metric: Reading = METRICS["accuracy"]  # what it is of, where it is told as one
 
     @property
     def around(self) -> float | None:
@@ -45,17 +48,21 @@ class Estimate:
     def within(self) -> tuple[float, float]:
         """The span as far as a share can lie in it: what is drawn of it."""
         low, high = self.span
+        if not self.metric.percent:
+            return low, high
         return max(0.0, low), min(1.0, high)
 
 
-def estimate(values: Sequence[float], spread: Spread = "ci") -> Estimate:
+def estimate(
+    values: Sequence[float], spread: Spread = "ci", metric: Reading = METRICS["accuracy"]
+) -> Estimate:
     """Student's interval: mean +- t(n - 1, 97.5%) sd / sqrt(n)."""
     n = len(values)
     mean = float(np.mean(values))
     if n < 2:
-        return Estimate(mean, None, None, tuple(values), spread)
+        return Estimate(mean, None, None, tuple(values), spread, metric)
     sd = float(np.std(values, ddof=1))
-    return Estimate(mean, sd, _quantile(n) * sd / math.sqrt(n), tuple(values), spread)
+    return Estimate(mean, sd, _quantile(n) * sd / math.sqrt(n), tuple(values), spread, metric)
 
 
 @dataclass(frozen=True)
@@ -69,14 +76,25 @@ class Difference:
     why: str = ""
     sd: float | None = None
     spread: Spread = "ci"
+    metric: Reading = METRICS["accuracy"]
 
     @property
     def around(self) -> float | None:
         """What stands after ±."""
         return self.half if self.spread == "ci" else self.sd
 
+    @property
+    def gain(self) -> float | None:
+        """What was gained: the mean, turned round where less is better."""
+        return None if self.mean is None else self.metric.gain(self.mean)
 
-def paired(ours: Mapping[int, float], theirs: Mapping[int, float], spread: Spread = "ci") -> Difference:
+
+def paired(
+    ours: Mapping[int, float],
+    theirs: Mapping[int, float],
+    spread: Spread = "ci",
+    metric: Reading = METRICS["accuracy"],
+) -> Difference:
     """The paired t-test: a seed fixes the data's split and the cohorts, so the same seed is the same draw."""
     seeds = tuple(sorted(ours.keys() & theirs.keys()))
     if not seeds:
@@ -84,14 +102,14 @@ def paired(ours: Mapping[int, float], theirs: Mapping[int, float], spread: Sprea
     apart = np.array([ours[s] - theirs[s] for s in seeds])
     mean = float(apart.mean())
     if len(seeds) < 2:
-        return Difference(mean, None, None, seeds, "they share one seed; a test needs two")
+        return Difference(mean, None, None, seeds, "they share one seed; a test needs two", metric=metric)
     if np.ptp(apart) <= 1e-12:
         why = "the difference is the same for every seed; nothing to test"
-        return Difference(mean, 0.0, None, seeds, why, 0.0, spread)
+        return Difference(mean, 0.0, None, seeds, why, 0.0, spread, metric)
     tested = stats.ttest_rel([ours[s] for s in seeds], [theirs[s] for s in seeds])
     sd = float(apart.std(ddof=1))
     half = _quantile(len(seeds)) * sd / math.sqrt(len(seeds))
-    return Difference(mean, half, float(tested.pvalue), seeds, sd=sd, spread=spread)
+    return Difference(mean, half, float(tested.pvalue), seeds, sd=sd, spread=spread, metric=metric)
 
 
 def holm(values: Sequence[float | None]) -> list[float | None]:

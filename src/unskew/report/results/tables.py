@@ -11,6 +11,7 @@ from unskew.report.results import words
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.reach import Reached
+from unskew.report.results.scores import blanks_told, leads
 from unskew.report.results.statistics import Estimate, Spread
 
 _SPECIAL = {c: f"\\{c}" for c in "&%$#_{}"} | {
@@ -38,7 +39,10 @@ def csv_text(compared: Comparison) -> str:
         for row in rows:
             flat: dict[str, Any] = {"problem": problem.name}
             for name, value in row.as_dict().items():
-                if isinstance(value, dict):
+                if name == "metrics":
+                    for metric, found in value.items():
+                        flat |= {f"{metric}_{part}": number for part, number in found.items()}
+                elif isinstance(value, dict):
                     for target, reached in value.items():
                         costs = {k: v for k, v in reached.items() if k not in ("seeds", "of")}
                         flat |= {f"{cost}_to_{target}": paid for cost, paid in costs.items()}
@@ -62,10 +66,12 @@ def latex_text(compared: Comparison) -> str:
     )
     heads = ["Method", "Seeds", "Final", "Best"] + (["Difference", "$p$"] if compares else [])
     goals = targets if len(targets) <= 3 and len(compared.tables) == 1 else []
-    heads += [f"Rounds to {100 * goal:.4g}\\%" for goal in goals] + ["Traffic", "Sample-steps"]
+    metric = compared.tables[0][1][0].metric
+    asked = [r for r in compared.tables[0][1][0].reached if r.target in goals]
+    heads += [f"Rounds to {escape(words.goal(r))}" for r in asked] + ["Traffic", "Sample-steps"]
     lines = [
         "% needs \\usepackage{booktabs}",
-        "% global test accuracy of the global model in percent:",
+        f"% global test {metric.title} of the global model{' in percent' if metric.percent else ''}:",
         f"% mean over seeds $\\pm$ {LATEX_MEANING[compared.spread]};",
         "% difference to the baseline paired over common seeds, p of the paired t-test",
         *(f"% {note}" for note in compared.remarks if note),
@@ -82,7 +88,34 @@ def latex_text(compared: Comparison) -> str:
             " & ".join(_cells(row, row is winner and len(rows) > 1, compares, goals)) + " \\\\"
             for row in rows
         ]
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "", *_costs(compared)])
+    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", "", *_metrics(compared), *_costs(compared)])
+
+
+def _metrics(compared: Comparison) -> list[str]:
+    """A second table where there is more than one metric: each at the last evaluated round, the best in bold."""
+    metrics = compared.tables[0][1][0].metrics
+    if len(metrics) < 2:
+        return []
+    heads = ["Method", *(m.title + (" (\\%)" if m.percent else "") for m in metrics)]
+    blanks = dict.fromkeys(line for _, rows in compared.tables for line in blanks_told(rows))
+    lines = [
+        "\\medskip",
+        "",
+        "% every metric at the last evaluated round, mean over seeds",
+        *(f"% {line}" for line in blanks),
+        f"\\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}",
+        "\\toprule",
+        " & ".join(heads) + " \\\\",
+    ]
+    for problem, rows in compared.tables:
+        lines.append("\\midrule")
+        if len(compared.tables) > 1:
+            lines.append(f"\\multicolumn{{{len(heads)}}}{{l}}{{\\textit{{{escape(problem.name)}}}}} \\\\")
+        for row in rows:
+            found = [(row.scores.get(m.name), leads(row, rows, m)) for m in metrics]
+            cells = ["--" if of is None else _number(of, best) for of, best in found]
+            lines.append(" & ".join([escape(row.group.label), *cells]) + " \\\\")
+    return [*lines, "\\bottomrule", "\\end{tabular}", ""]
 
 
 def _costs(compared: Comparison) -> list[str]:
@@ -142,8 +175,8 @@ def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[
         if apart is None or apart.mean is None:
             cells += ["--", "--"]
         else:
-            around = f" \\pm {words.plain(apart.around)}" if apart.around is not None else ""
-            signed = words.signed(apart.mean, 2).replace("−", "-")
+            around = f" \\pm {words.plain(apart.around, row.metric)}" if apart.around is not None else ""
+            signed = words.signed(apart.mean, 2, row.metric).replace("−", "-")
             cells += [f"${signed}{around}$", escape(words.p_text(apart.p))]
     reached = {r.target: words.when_reached(r, row.group.complete) for r in row.reached}
     cells += [escape(reached.get(goal, words.DASH)) for goal in goals]
@@ -152,5 +185,6 @@ def _cells(row: Row, won: bool, compares: bool, goals: Sequence[float]) -> list[
 
 
 def _number(of: Estimate, bold: bool = False) -> str:
-    mean = f"\\mathbf{{{words.plain(of.mean)}}}" if bold else words.plain(of.mean)
-    return f"${mean} \\pm {words.plain(of.around)}$" if of.around is not None else f"${mean}$"
+    mean = words.plain(of.mean, of.metric)
+    mean = f"\\mathbf{{{mean}}}" if bold else mean
+    return f"${mean} \\pm {words.plain(of.around, of.metric)}$" if of.around is not None else f"${mean}$"

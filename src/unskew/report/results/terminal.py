@@ -6,10 +6,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from unskew.readings import Reading
 from unskew.report.results import words
 from unskew.report.results.choice import choices
 from unskew.report.results.comparison import Comparison
 from unskew.report.results.leaderboard import Row
+from unskew.report.results.scores import blanks_told, leads
 from unskew.report.results.search import left_out_told
 from unskew.report.results.statistics import Estimate
 
@@ -22,12 +24,17 @@ def show(compared: Comparison, console: Console) -> None:
         compared.spread
     ]
     for (problem, rows), note in zip(compared.tables, compared.remarks, strict=True):
-        console.print(f"\n[dim]{escape(problem.name)} · global test accuracy in %, {meaning}[/]")
+        console.print(f"\n[dim]{escape(problem.name)} · global test {_said(rows[0].metric)}, {meaning}[/]")
         if note and len(compared.tables) > 1:
             console.print(f"[yellow]{escape(note)}[/]", highlight=False)
         console.print(table(rows))
         for choice in choices(rows):
             console.print(escape(choice.in_words()), highlight=False)
+        if len(rows[0].metrics) > 1:
+            console.print("\n[dim]by every metric, at the last evaluated round, mean over seeds[/]")
+            console.print(scores(rows))
+            for line in blanks_told(rows):
+                console.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
         for at, goal in enumerate(rows[0].reached):
             if goal.asked:
                 console.print(f"\n[dim]cost to reach {words.goal(goal)}, mean over the seeds that do[/]")
@@ -49,7 +56,8 @@ def table(rows: tuple[Row, ...]) -> Table:
     compares = any(row.difference for row in rows)
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     shown.add_column("method", style="bold", overflow="fold", min_width=20)
-    heads = ["n", "final", "best"] + (["gain", "p"] if compares else [])
+    change = "gain" if rows[0].metric.larger_is_better else "change"
+    heads = ["n", "final", "best"] + ([change, "p"] if compares else [])
     for head in [*heads, "traffic", "time"]:
         shown.add_column(head, justify="right", no_wrap=True)
     winner = words.contenders(rows)[0]
@@ -58,12 +66,12 @@ def table(rows: tuple[Row, ...]) -> Table:
         cells = [escape(row.group.label) + (_tag(row) if len(rows) > 1 else ""), str(row.final.n)]
         cells += [
             f"[bold]{final}[/]" if row is winner and len(rows) > 1 else final,
-            words.plain(row.best.mean),
+            words.plain(row.best.mean, row.metric),
         ]
         if compares:
             apart = row.difference
             gain = apart.mean if apart else None
-            cells.append(words.DASH if gain is None else toned(row, words.signed(gain, 2)))
+            cells.append(words.DASH if gain is None else toned(row, words.signed(gain, 2, row.metric)))
             cells.append(words.p_text(apart.p) if apart else words.DASH)
         traffic = words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean)
         cells += [traffic, words.duration(row.wall_s.mean)]
@@ -116,4 +124,25 @@ def _tag(row: Row) -> str:
 
 
 def _estimate(of: Estimate) -> str:
-    return words.plain(of.mean) + (f" ± {words.plain(of.around)}" if of.around is not None else "")
+    around = f" ± {words.plain(of.around, of.metric)}" if of.around is not None else ""
+    return words.plain(of.mean, of.metric) + around
+
+
+def _said(metric: Reading) -> str:
+    return metric.title + (" in %" if metric.percent else "")
+
+
+def scores(rows: tuple[Row, ...]) -> Table:
+    """Every metric of the report, the best method of each in bold."""
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    shown.add_column("method", style="bold", overflow="fold", min_width=12)
+    for metric in rows[0].metrics:
+        shown.add_column(metric.title + words.unit(metric), justify="right")
+    for row in rows:
+        cells = []
+        for metric in rows[0].metrics:
+            of = row.scores.get(metric.name)
+            text = words.DASH if of is None else words.plain(of.mean, metric)
+            cells.append(f"[bold]{text}[/]" if leads(row, rows, metric) else text)
+        shown.add_row(escape(row.group.label), *cells)
+    return shown

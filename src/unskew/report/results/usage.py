@@ -29,11 +29,11 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
             "samples": row.samples_used,
             "asked": row.asked_a_round,
             "distinct": row.distinct_clients,
-            "accuracy": row.final.mean,
+            "accuracy": row.accuracy,
             "samples_text": words.amount(row.samples_used or 0),
             "asked_text": f"{row.asked_a_round:.3g}",
             "distinct_text": f"{row.distinct_clients:,.0f}",
-            "accuracy_text": f"{row.final.mean:.1%}",
+            "accuracy_text": f"{row.accuracy:.1%}",
         }
         for row in known
     ]

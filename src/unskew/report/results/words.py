@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unskew.readings import METRICS, Reading
 from unskew.report.results.groups import Problem
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.reach import Reached
@@ -83,7 +84,8 @@ def _of_problems(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
     meaning = f" (± {MEANING[around.spread]})" if around else ""
     return Headline(
         title,
-        f"Mean final global test accuracy{meaning} of the best method for each data setting: {'; '.join(told)}.{how}",
+        f"Mean final {_judged_by(leaders[0][1])}{meaning} of the best method for each data setting: "
+        f"{'; '.join(told)}.{how}",
     )
 
 
@@ -117,27 +119,29 @@ def _bounds(rows: Sequence[Row], first: Row) -> str:
     if alone is None:
         return said
     low, high = range_of(alone)
-    between = f", between {low:.1%} and {high:.1%}" if high > low else ""
+    by_accuracy = alone.metric.name == "accuracy"  # by which each client's own model is listed
+    between = f", between {low:.1%} and {high:.1%}" if high > low and by_accuracy else ""
     if alone is first:
         return f"{said} Each client trains for itself{between.replace(', between', ': they reach between')}."
     said += f" The lower bound, {alone.group.label}: a client on its own reaches {percent(alone.final)} on average"
     said += between
     better, of = gaining(alone, first)
-    return f"{said}; {better} of {of} do better with {first.group.label}." if of else f"{said}."
+    counted = f"; {better} of {of} do better with {first.group.label}" if of and by_accuracy else ""
+    return f"{said}{counted}."
 
 
 def _of_problem(rows: Sequence[Row]) -> Headline:
     """What one problem's leaderboard says; what makes the rest void comes first."""
     said, first = _of_methods(rows), contenders(rows)[0]
     alone = lower_bound(rows)
-    if alone is not None and alone is not first and alone.final.mean >= first.final.mean:
+    if (
+        alone is not None
+        and alone is not first
+        and not first.metric.better(first.final.mean, alone.final.mean)
+    ):
         seeds = " on one seed" if alone.final.n == 1 or first.final.n == 1 else ""
-        joining = (
-            f"Joining has not paid{seeds}: a client on its own reaches {alone.final.mean:.1%} on average"
-        )
-        said = Headline(
-            f"{joining}, {first.group.label} {first.final.mean:.1%}", f"{said.title}. {said.lead}"
-        )
+        joining = f"Joining has not paid{seeds}: a client on its own reaches {brief(alone.final)} on average"
+        said = Headline(f"{joining}, {first.group.label} {brief(first.final)}", f"{said.title}. {said.lead}")
     if known := _guesses(first):
         said = Headline(f"{_who(first, rows)} {verdict(known)}", f"{said.title}. {said.lead}")
     else:
@@ -169,7 +173,7 @@ def _known(row: Row) -> Mapping[str, Any] | None:
 def _guesses(row: Row) -> Mapping[str, Any] | None:
     """That class, where the row does no better than always answering it."""
     known = _known(row)
-    return known if no_better(row.final.mean, known) else None
+    return known if no_better(row.accuracy, known) else None
 
 
 def _of_methods(rows: Sequence[Row]) -> Headline:
@@ -180,8 +184,8 @@ def _of_methods(rows: Sequence[Row]) -> Headline:
     blown = " It diverged: its last loss is none that a model can have." if _blown(first) else ""
     if len(running) == 1:
         return Headline(
-            f"{first.group.label} reaches {first.final.mean:.1%} global test accuracy{so_far}",
-            f"{'Last' if so_far else 'Final'} accuracy of the global model on the global test set: "
+            f"{first.group.label} reaches {brief(first.final)} {_judged_by(first)}{so_far}",
+            f"{'Last' if so_far else 'Final'} {first.metric.title} of the global model on the global test set: "
             f"{percent(first.final)} "
             f"{_over(first)}; best {percent(first.best)} {_when(first.best_rounds)}, {CHOSEN[first.chosen_on]}."
             f"{blown}{above}",
@@ -190,15 +194,15 @@ def _of_methods(rows: Sequence[Row]) -> Headline:
     if base is None or base is first:
         return _first_is_the_baseline(running, so_far, blown + above, known=base is not None)
     apart = first.difference
-    against = f"Final global test accuracy {percent(first.final)} {_over(first)}, against {percent(base.final)}.{blown}"
+    against = f"Final {_judged_by(first)} {percent(first.final)} {_over(first)}, against {percent(base.final)}.{blown}"
     if apart is None or apart.mean is None:
         why = f" The difference is not tested: {apart.why}." if apart else ""
-        return Headline(f"{first.group.label} has the highest accuracy{so_far}", against + why + above)
+        return Headline(f"{first.group.label} has {_top(first)}{so_far}", against + why + above)
     if abs(apart.mean) < 1e-12:
         return Headline(f"{first.group.label} and {base.group.label} are equal{so_far}", against + above)
-    if apart.mean < 0:
+    if first.metric.gain(apart.mean) < 0:
         return Headline(
-            f"{first.group.label} has the highest mean, but not on the seeds it shares with {base.group.label}",
+            f"{first.group.label} has {_top(first, 'mean')}, but not on the seeds it shares with {base.group.label}",
             against + above,
         )
     if not beyond_chance(first):
@@ -206,7 +210,7 @@ def _of_methods(rows: Sequence[Row]) -> Headline:
         above = (f" More than chance explains: {', '.join(others)}." if others else "") + above
     return Headline(
         f"{first.group.label} {_lead(first, base.group.label)}{so_far}{_chance(first)}",
-        f"{against} The difference is {points(apart.mean)}{_sure(first)}.{above}",
+        f"{against} The difference is {points(apart.mean, first.metric)}{_sure(first)}.{above}",
     )
 
 
@@ -220,21 +224,24 @@ def _first_is_the_baseline(running: Sequence[Row], so_far: str, above: str, *, k
     ahead = [row for row in running[1:] if _gains(row) and row.baseline is first.group]
     shared = [len(row.difference.seeds) for row in running[1:] if row.difference]
     if not known or not any(shared):
-        title = f"{label} has the highest accuracy{so_far}"
+        title = f"{label} has {_top(first)}{so_far}"
     elif ahead:
-        title = f"{label} has the highest mean, but {ahead[0].group.label} beats it on the seeds they share"
+        title = (
+            f"{label} has {_top(first, 'mean')}, but {ahead[0].group.label} beats it on the seeds they share"
+        )
     elif any(row.difference and row.difference.p is not None for row in running[1:]):
         title = f"Nothing beats {label}{so_far}"
     else:  # nothing could be tested
         once = " on one seed" if max(shared) == 1 else ""
-        title = f"{label} is ahead of {other.group.label} by {points(abs(gap))}{so_far}{once}"
+        title = f"{label} is ahead of {other.group.label} by {points(abs(gap), first.metric)}{so_far}{once}"
         if abs(gap) < 1e-12:
             title = f"{label} and {other.group.label} are equal{so_far}{once}"
     return Headline(
         title,
-        f"Final global test accuracy {percent(first.final)} {_over(first)}; next comes "
-        f"{other.group.label} at {percent(other.final)}, {points(abs(gap))} "
-        f"{'below' if gap <= 0 else 'above on the seeds they share'}{_sure(other) if apart else ''}.{above}",
+        f"Final {_judged_by(first)} {percent(first.final)} {_over(first)}; next comes "
+        f"{other.group.label} at {percent(other.final)}, {points(abs(gap), first.metric)} "
+        f"{'below' if gap <= 0 else 'above'}{'' if first.metric.gain(gap) <= 0 else ' on the seeds they share'}"
+        f"{_sure(other) if apart else ''}.{above}",
     )
 
 
@@ -243,7 +250,7 @@ def _lead(row: Row, other: str) -> str:
     assert row.difference is not None
     assert row.difference.mean is not None
     verb = "beats" if beyond_chance(row) else "is ahead of"
-    return f"{verb} {other} by {points(row.difference.mean)}"
+    return f"{verb} {other} by {points(abs(row.difference.mean), row.metric)}"
 
 
 def _chance(row: Row) -> str:
@@ -272,7 +279,8 @@ def _sure(row: Row) -> str:
         if row.p_holm is not None and row.p_holm > apart.p
         else ""
     )
-    return f" (95% interval {signed(low)} to {signed(high)} over {seeds}, {p_value(apart.p)}{corrected}): {chance}"
+    ends = f"{signed(low, metric=row.metric)} to {signed(high, metric=row.metric)}"
+    return f" (95% interval {ends} over {seeds}, {p_value(apart.p)}{corrected}): {chance}"
 
 
 def beyond_chance(row: Row) -> bool:
@@ -282,7 +290,7 @@ def beyond_chance(row: Row) -> bool:
 
 def _gains(row: Row) -> bool:
     """Whether a row is above its baseline by more than chance explains."""
-    return beyond_chance(row) and row.difference is not None and (row.difference.mean or 0) > 0
+    return beyond_chance(row) and row.difference is not None and (row.difference.gain or 0) > 0
 
 
 def _blown(row: Row) -> bool:
@@ -292,7 +300,8 @@ def _blown(row: Row) -> bool:
 def _gain(row: Row) -> str:
     assert row.difference is not None
     assert row.difference.mean is not None
-    return f"{signed(row.difference.mean)} points, {p_value(row.p_holm, 'corrected ')}"
+    unit = " points" if row.metric.percent else ""
+    return f"{signed(row.difference.mean, metric=row.metric)}{unit}, {p_value(row.p_holm, 'corrected ')}"
 
 
 def _over(row: Row) -> str:
@@ -310,28 +319,60 @@ def _when(rounds: Sequence[int]) -> str:
 
 def percent(of: Estimate) -> str:
     """91.2% ± 0.9: the mean, and the spread where there is one."""
-    return f"{of.mean:.1%}" + (f" ± {100 * of.around:.1f}" if of.around is not None else "")
+    around = plain(of.around, of.metric) if not of.metric.percent else f"{100 * (of.around or 0):.1f}"
+    return brief(of) + (f" ± {around}" if of.around is not None else "")
 
 
-def plain(share: float | None) -> str:
-    """91.23, in a table whose head says percent."""
-    return DASH if share is None else f"{100 * share:.2f}"
+def brief(of: Estimate) -> str:
+    """91.2%, or 0.431 of what is no share."""
+    return level(of.mean, of.metric)
 
 
-def signed(share: float, digits: int = 1) -> str:
+def level(value: float, metric: Reading) -> str:
+    """A value in a sentence: 91.2%, or 0.431 of what is no share."""
+    return f"{value:.1%}" if metric.percent else plain(value, metric)
+
+
+def plain(value: float | None, metric: Reading = METRICS["accuracy"]) -> str:
+    """91.23, in a table whose head says percent; of what is no share its own number."""
+    if value is None:
+        return DASH
+    if metric.percent:
+        return f"{100 * value:.2f}"
+    return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.3f}"
+
+
+def signed(value: float, digits: int = 1, metric: Reading = METRICS["accuracy"]) -> str:
     """+2.3 points, with a real minus sign; what rounds to nothing has none."""
-    text = f"{100 * share:+.{digits}f}"
+    text = f"{100 * value:+.{digits}f}" if metric.percent else f"{value:+.3f}"
     return text.replace("-", "−") if text.strip("+-0.") else text[1:]
+
+
+def unit(metric: Reading) -> str:
+    """What stands after a column's name: that it is in percent."""
+    return ", %" if metric.percent else ""
+
+
+def _judged_by(row: Row) -> str:
+    return f"global test {row.metric.title}"
+
+
+def _top(row: Row, what: str = "") -> str:
+    """The highest accuracy, or the lowest loss."""
+    return f"the {'highest' if row.metric.larger_is_better else 'lowest'} {what or row.metric.title}"
 
 
 def tone(apart: Difference, p: float | None) -> str:
     """Whether a difference may be coloured: ``up`` or ``down`` beyond chance, '' where it may be chance."""
-    if p is None or p >= SURE or not apart.mean or signed(apart.mean, 2) == "0.00":
+    if p is None or p >= SURE or not apart.mean or not signed(apart.mean, 2, apart.metric).strip("+−0."):
         return ""
-    return "up" if apart.mean > 0 else "down"
+    return "up" if (apart.gain or 0) > 0 else "down"
 
 
-def points(share: float) -> str:
+def points(share: float, metric: Reading = METRICS["accuracy"]) -> str:
+    """2.3 points; of what is no share its own number."""
+    if not metric.percent:
+        return plain(share, metric).replace("-", "−")
     text = f"{100 * share:.1f}"
     return f"{text} point{'' if text == '1.0' else 's'}"
 
@@ -397,12 +438,14 @@ def seeds_reaching(row: Row, reached: Reached) -> str:
     if reached.seeds:
         return f"{reached.seeds} of {reached.of}" if reached.of > 1 else "yes"
     when = "never" if row.group.complete else "not so far"
-    return f"{when}; at best {max(row.best.values):.1%}"
+    return f"{when}; at best {level(row.metric.best(row.best.values), row.metric)}"
 
 
 def goal(reached: Reached) -> str:
-    """80%, as a target is said."""
-    return f"{100 * reached.target:.4g}%"
+    """80%, as a target is said; by another metric than accuracy also which."""
+    metric = reached.metric
+    value = f"{100 * reached.target:.4g}%" if metric.percent else f"{reached.target:.4g}"
+    return value if metric.name == "accuracy" else f"{value} {metric.title}"
 
 
 def faults(row: Row) -> str:

@@ -40,6 +40,7 @@ def write_report(
     target: float | Sequence[float] = (),
     spread: Spread = "ci",
     labels: Mapping[str, str] | None = None,
+    metrics: str | Sequence[str] = (),
     width: float | str | None = None,
 ) -> Path:
     """Write the report of runs, run folders, or folders that hold run folders; returns the file.
@@ -51,12 +52,13 @@ def write_report(
 
     ``target`` names accuracies, such as 0.8, whose cost is told: rounds, bytes, seconds on the air, sample-steps.
     ``spread`` is what ± means: "ci", half the 95% interval of the mean, or "sd", the standard deviation.
-    ``labels`` says what methods are called: ``{"mine.parts:Softened": "ours"}``. ``width`` is that of a figure,
+    ``labels`` says what methods are called: ``{"mine.parts:Softened": "ours"}``. ``metrics`` names what is told; the
+    report goes by the first, which its runs name unless this does. ``width`` is that of a figure,
     in pixels or with a unit, such as "84mm" or "3.3in".
     """
     place, kind = destination(runs, path, format)
     wide = pixels(width, kind) if width is not None else None
-    compared = compare(runs, baseline, target=target, spread=spread, labels=labels)
+    compared = compare(runs, baseline, target=target, spread=spread, labels=labels, metrics=metrics)
     save(compared, place, kind, title, wide)
     return place
 
