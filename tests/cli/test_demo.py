@@ -48,7 +48,7 @@ def test_it_ends_with_a_table_and_the_paths_of_two_reports(
     out, err = capsys.readouterr()
     assert "What to try" in out
     head, *rows = out[out.index("method  ") :].splitlines()
-    assert head.split()[:7] == ["method", "accuracy", "balanced", "to", "fedavg", "p", "traffic"]
+    assert head.split()[:6] == ["method", "accuracy", "to", "fedavg", "p", "traffic"]
     assert {row.split()[0] for row in rows[:4]} >= {"fedavg", "centralized"}
     assert "its half-trained model" in out
     assert "6 of 6" in err

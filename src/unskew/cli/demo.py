@@ -69,8 +69,8 @@ def demo(
         console.print(table(rows))
     console.print(
         f"[dim]accuracy: final global test accuracy in %, mean ± standard deviation of {len(scene.SEEDS)} seeds; "
-        "balanced: the mean of the classes' accuracies; p: paired t-test against fedavg; "
-        "traffic: to, from and between clients[/]\n",
+        "classes have about as many test samples each, so balanced accuracy is the same: the report has that, too; "
+        "p: paired t-test against fedavg; traffic: to, from and between clients[/]\n",
         highlight=False,
     )
     for name, path in reports.items():
@@ -93,7 +93,7 @@ def table(rows: tuple[Row, ...]) -> Table:
 
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     shown.add_column("method", style="bold", no_wrap=True)
-    for head in ("accuracy", "balanced", "to fedavg", "p", "traffic"):
+    for head in ("accuracy", "to fedavg", "p", "traffic"):
         shown.add_column(head, justify="right", no_wrap=True)
     shown.add_column("a client discloses, beyond updates", style="dim")
     best = words.contenders(rows)[0]
@@ -101,12 +101,10 @@ def table(rows: tuple[Row, ...]) -> Table:
         apart = row.difference
         spread = f" ± {100 * row.final.around:.1f}" if row.final.around is not None else ""
         accuracy = f"{100 * row.final.mean:.1f}{spread}"
-        balanced = row.scores.get("balanced_accuracy")
         told = [what.rpartition(" (")[0] for what in row.group.counted[0].result["discloses"]]
         shown.add_row(
             escape(row.group.label),
             f"[bold]{accuracy}[/]" if row is best else accuracy,
-            words.DASH if balanced is None else f"{100 * balanced.mean:.1f}",
             toned(row, words.signed(apart.mean)) if apart and apart.mean is not None else words.DASH,
             words.p_text(apart.p) if apart else words.DASH,
             words.DASH if row.group.bound == "upper" else words.size(row.bytes.mean),

@@ -46,7 +46,8 @@ def test_the_best_round_of_a_run_with_validation_is_chosen_there(write_run: Writ
     row = compared.tables[0][1][0]
     assert (row.best.mean, row.best_rounds, row.chosen_on) == (0.7, (2,), "validation")
     assert "best 70.0% after round 2, chosen on validation." in compared.headline.lead
-    assert compared.as_dict()["runs"][0]["best"] == {"accuracy": 0.7, "round": 2, "chosen_on": "validation"}
+    best = compared.as_dict()["runs"][0]["best"]
+    assert (best["accuracy"], best["round"], best["chosen_on"]) == (0.7, 2, "validation")
 
 
 def test_without_validation_the_best_was_chosen_on_the_test_set_and_it_is_said(

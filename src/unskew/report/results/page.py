@@ -93,9 +93,9 @@ PLUS_MINUS: dict[Spread, str] = {
 READING = (
     "Accuracy is the global test accuracy: the share of the data set's own test samples that the global model "
     "gets right. A report goes by the first metric that its runs name: accuracy, unless they name another. Final is "
-    "that of the last round that was evaluated. Best is that of the best evaluated round, seed by seed. Where runs have "
-    "set samples aside for validation, the best round is the one that is best on those, and the test set had no say in "
-    "it; without, it is the best of all and was chosen on the test set: compare methods by the "
+    "that of the last round that was evaluated. Best is that of the best evaluated round, seed by seed. Where runs "
+    "have set samples aside for validation, the best round is the one that is best on those, and the test set had no "
+    "say in it; without, it is the best of all and was chosen on the test set: compare methods by the "
     "final then. Targets are reached on the test set.",
     "The difference to the baseline is paired: the same seed means the same split of the data, so both are "
     "compared seed by seed, over the seeds they share. p is the two-sided paired t-test; with fewer than two "
