@@ -140,3 +140,16 @@ def test_an_account_is_added_to_a_line_once() -> None:
     assert line == {"measuring": {"down": {"gamma": 11}, "up": {"gamma": 4, "validation": 2}}}
     assert account.added_to(line) is line
     assert account.take() == {}
+
+
+def test_numbers_for_views_are_told_once_a_client_and_round_and_listed_apart() -> None:
+    """Two numbers of four bytes to each of three clients by oversample, none by fedaug; ``bytes_down`` has neither."""
+    ended = run(method="oversample", **SMALL)
+    assert [line["told_for_views"] for line in ended.folder.lines] == [{"oversample": 3 * 2 * 4}] * 2
+    assert ended.result["totals"]["bytes_told_for_views"] == 2 * 3 * 2 * 4
+    assert ended.result["totals"]["bytes_down"] == 2 * 3 * MODEL
+    twice = run(method="oversample+sem(via=others)", **SMALL | {"epochs": 4}).folder.lines[0]
+    assert twice["told_for_views"] == {"oversample": twice["asked"] * 2 * 4}
+    plain = run(method="fedaug(0.4)", **SMALL)
+    assert not any("told_for_views" in line for line in plain.folder.lines)
+    assert "bytes_told_for_views" not in plain.result["totals"]

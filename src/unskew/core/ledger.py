@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from unskew.core.air import Air
+from unskew.core.held import Numbers
 from unskew.core.idle import Idle
 from unskew.core.sharing import Sharing
 from unskew.core.slot_names import LABEL_COUNTS
@@ -47,6 +48,10 @@ class Ledger:
     answered: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
     given: dict[str, dict[str, Any]] = field(default_factory=dict)  # part -> whose data goes to whom
+    views: Counter[str] = field(
+        default_factory=Counter
+    )  # part -> bytes of what it told clients for their views
+    viewing: set[int] = field(default_factory=set)  # clients that were told
     idle: Idle = field(default_factory=Idle)  # legs in which nobody trained
 
     def exchanges(self, parts: Iterable[Part], memory: Mapping[str, Tree], clients: int) -> None:
@@ -159,6 +164,17 @@ class Ledger:
             if self.air:
                 self.air.up(clients, numbers * NUMBER_BYTES)
 
+    def told_views(self, clients: Ids, told: Mapping[str, Numbers]) -> None:
+        """These clients were told numbers for their views, each once a round however often it is visited.
+
+        They are listed apart from the bytes that go down: some only say where in a simulation's draws a client's begin.
+        """
+        new = set(clients.tolist()) - self.viewing
+        self.viewing |= new
+        for part, numbers in told.items():
+            if numbers and new:
+                self.views[part] += len(new) * len(numbers) * NUMBER_BYTES
+
     def learned(self, part: Prepare, notes: Mapping[str, Any]) -> None:
         """The server learnt from those who answered: what they told, and what the log says of it."""
         self.told(f"{part.name} numbers", np.array(sorted(self.held), np.int64), part.tells)
@@ -202,6 +218,7 @@ class Ledger:
             "answered": self.answered,
             "distinct_clients": self.distinct,
             **({"trained_only": len(self.trained_only)} if self.trained_only else {}),
+            **({"told_for_views": dict(sorted(self.views.items()))} if self.views else {}),
             **self.idle.line(),
             **({"exchanged": self._exchanged()} if self.given else {}),
             **(self.air.line(self.everyone, self.down.total(), self.up.total()) if self.air else {}),

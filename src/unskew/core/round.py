@@ -62,6 +62,7 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     def moment(clients: Ids) -> Moment:
         """These clients' data as it is in this round, with the views that they make of it."""
         told = {part.name: part.hand_out(clients, t, known, server[part.name]) for part, known in views}
+        ledger.told_views(clients, told)
         return Moment(t, clients=clients, told=told)
 
     def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:

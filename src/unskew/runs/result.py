@@ -72,11 +72,16 @@ def summary(spec: Spec, setup: Setup, folder: RunFolder, state: State) -> dict[s
     }
 
 
-def add_measuring(result: dict[str, Any], folder: RunFolder, measuring: Measuring) -> dict[str, Any]:
-    """The result with the bytes of what was measured after the last round, and of all that was measured added up."""
+def add_apart(result: dict[str, Any], folder: RunFolder, measuring: Measuring) -> dict[str, Any]:
+    """The result with the bytes that are counted apart from the method's: what was measured, what views were told.
+
+    What was measured after the last round stands in the result itself.
+    """
     result = measuring.added_to(result)
     counted = [measuring_bytes(told) for told in (*folder.lines, result)]
     totals = {f"bytes_measuring_{way}": sum(one[way] for one in counted) for way in WAYS}
+    if views := sum(sum(line.get("told_for_views", {}).values()) for line in folder.lines):
+        totals["bytes_told_for_views"] = views
     return result | {"totals": result["totals"] | totals}
 
 

@@ -22,7 +22,7 @@ from unskew.runs.folder import RunFolder
 from unskew.runs.judged_by import chosen
 from unskew.runs.keeping import Keeper
 from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
-from unskew.runs.result import add_measuring, summary
+from unskew.runs.result import add_apart, summary
 from unskew.runs.saved_model import make_trained_model, write_weights
 from unskew.runs.setup import Setup
 from unskew.runs.spec import Spec
@@ -181,7 +181,7 @@ class RoundLoop:
             result["stopped"] = self.stopped.as_dict()
         if "gamma" in spec.measure:
             result["gamma"] = gamma(plan, state.params)
-        result = add_measuring(result, folder, plan.measuring)
+        result = add_apart(result, folder, plan.measuring)
         if folder.path is not None and plan.job.method.schedule.exchanges:
             ended = final_model(plan, state)
             write_weights(folder.path, ended, state.round, calibrated=bool(plan.job.method.calibrate))
