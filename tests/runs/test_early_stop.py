@@ -16,6 +16,7 @@ from unskew.runs.early_stop import Budget, Patience, StopWhen
 from unskew.runs.ended import Run
 from unskew.runs.result import params_hash
 from unskew.runs.running import resume, run
+from unskew.runs.saved_model import load_run
 from unskew.runs.spec import Spec
 from unskew.runs.stop_rule import check_stop, find_number, read_budget, read_stop
 from unskew.runs.sweep import plan_cells
@@ -295,6 +296,19 @@ def test_a_run_killed_while_it_stops_stops_where_it_would_have(
     ended = resume(tmp_path / "run", dataset=tiny(), progress=False)
     assert ended.result["stopped"] == whole.result["stopped"]
     assert numbers(ended) == numbers(whole)
+
+
+@pytest.mark.parametrize("case", ["fedavg", "calibrated", "phases"])
+def test_a_stopped_run_whose_result_is_damaged_is_made_again(case: str, tmp_path: Path) -> None:
+    """Its last line may be that of an end, so that round is played again."""
+    settings = METHODS[case] | {"stop": "round >= 5"}
+    whole = played(out=tmp_path / "run", **settings)
+    (tmp_path / "run/result.json").write_text("{")
+    with pytest.warns(UserWarning, match="result.json is damaged"):
+        ended = resume(tmp_path / "run", dataset=tiny(), progress=False)
+    assert ended.result["stopped"] == whole.result["stopped"]
+    assert numbers(ended) == numbers(whole)
+    assert f"(stopped: {whole.result['stopped']['said']})" in repr(load_run(tmp_path / "run"))
 
 
 def test_an_interrupted_run_counts_its_patience_from_the_log(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ def well_written(federation: Federation) -> None:
     unskew.run(dataset=federation, method=Method.of(SEM()), cohort=0.5, engine="fast", progress=False)
     unskew.run(dataset=(np.zeros((4, 2)), [0, 1, 0, 1]), optimizer="adam", out="runs/one")
     unskew.run(Spec(rounds=3), lr=0.1).report("report.html")
+    unskew.run(dataset="digits", stop="accuracy > 0.9", patience=3, budget="1MB", watch=[object()])
+    unskew.resume("runs/one", stop=None, watch=[object()])
     unskew.sweep({"seed": "0-4"}, "runs/many", processes=2, **settings)
     unskew.partition(unskew.load("digits", data_folder="data"), "iid", clients=4).federation(
         federation.dataset

@@ -12,7 +12,7 @@ from unskew.core.evaluate import judge_round
 from unskew.core.round import play_round
 from unskew.core.state import State
 from unskew.notices import warn
-from unskew.progress import Progress, ShownWork, progress_for, tell_columns, voice
+from unskew.progress import Bar, Lines, Progress, ShownWork, Silent, progress_for, tell_columns, voice
 from unskew.readings import Reading
 from unskew.runs import logged
 from unskew.runs.client_names import with_names
@@ -195,6 +195,7 @@ class ProgressWatcher:
 
     def __init__(self, bar: Progress):
         self.bar = bar
+        self._trusted = type(bar) in (Silent, Lines, Bar)
 
     def round_ended(self, round: RoundEnded) -> None:
         self.bar.advance(dict(round.line))

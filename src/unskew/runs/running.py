@@ -172,6 +172,8 @@ def resume(
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
         known = common_rounds(place, began, spec, len(folder.lines), undone)
+        if folder.damage.result and ends_apart(spec, len(folder.lines)):
+            known = min(known, len(folder.lines) - 1)  # it may have ended there, and nobody knows any more
         if stopped is not None:
             setup.run.stops_after = stopped.rounds
             if not folder.is_done and ends_apart(spec, stopped.rounds):

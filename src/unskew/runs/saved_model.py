@@ -359,6 +359,8 @@ class LoadedRun(Predicts):
         played, of = len(self.log), self.spec.rounds
         begun = f"{self.spec.method} on {Path(self.spec.dataset).name}"
         far = f"done, {played} rounds" if self.done else f"not finished, {played} of {of} rounds"
+        if self.done and "stopped" in self.result:
+            far += f" (stopped: {self.result['stopped']['said']})"
         if self.result.get("status") == "failed":
             far = f"failed after {played} of {of} rounds"
         try:

@@ -186,8 +186,9 @@ class Watchers:
         for one in self.own:
             self._call(one, verb, event)
         for one in tuple(self.onlookers):
+            hears = callable(getattr(one, verb, None)) and not getattr(one, "_trusted", False)
             try:
-                self._call(one, verb, copied(event) if callable(getattr(one, verb, None)) else event)
+                self._call(one, verb, copied(event) if hears else event)
             except Exception as problem:
                 self.onlookers = [other for other in self.onlookers if other is not one]
                 warn(
