@@ -18,7 +18,7 @@ from unskew.engines import Loop
 from unskew.engines.cpu.fast import FastCPU
 from unskew.errors import InputError
 from unskew.parts.prepare import Oversample
-from unskew.parts.prepare.oversample import additions
+from unskew.parts.prepare.repeats import additions
 from unskew.parts.select import KLD
 from unskew.parts.select.kld import balanced, uneven
 from unskew.parts.tune import Dynamic
@@ -390,7 +390,11 @@ def test_the_preset_is_its_three_parts():
     """It is written with a sum, and discloses what its parts do."""
     method = Method.parse("seol_kim")
     assert method == Method.of(KLD(), Oversample(), Dynamic())
-    assert method.discloses == ("how many samples it repeats (oversample)", "label counts (kld)")
+    assert method.discloses == (
+        "how many samples it repeats (oversample)",
+        "label counts (oversample)",
+        "label counts (kld)",
+    )
 
 
 @pytest.mark.parametrize(

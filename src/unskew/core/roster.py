@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ NO_COUNTS = (
     "needs to know how many samples of each class every client holds, and these label counts were not given; give "
     "them, or choose another method"
 )
+
+Derived = TypeVar("Derived")
 
 
 class Roster:
@@ -119,6 +121,17 @@ class Roster:
         if per_class is None:
             return self.sizes[clients]
         return np.asarray(np.minimum(per_class, self.counts[clients]).sum(1))
+
+    def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
+        """What a part makes of this roster, made once: a round must not cost more where there are more clients."""
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: Derived = self._derived[key]
+        return found
+
+    @cached_property
+    def _derived(self) -> dict[Hashable, Any]:
+        return {}
 
     def told_of(self, part: str) -> Mapping[str, Any]:
         """What the log says of the samples that a part moved."""

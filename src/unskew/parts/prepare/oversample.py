@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 
-from unskew.arrays import Array
 from unskew.core.held import Held, Numbers
 from unskew.core.roster import Roster
+from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Prepare
 from unskew.core.types import Ids, Memory
 from unskew.errors import InputError
+from unskew.parts.prepare.repeats import RunningSums, additions
 from unskew.seeds import generator, skip
 
 if TYPE_CHECKING:
@@ -33,12 +34,13 @@ class Oversample(Prepare):
 
     Repeated samples count: an epoch is longer by them, and the update weighs more. A client with one class holds more
     than its mean of it, and is left as it is; so is a class that a client lacks. delta is all that is remembered. No
-    sample is copied: a client's list names it more than once.
+    sample is copied: a client's list names it more than once. Where label counts are given, the server reckons from
+    them which random numbers are a client's; without them a client draws by itself, and other samples are repeated.
     """
 
     name: ClassVar[str] = "oversample"
     paper: ClassVar[str] = "Seol & Kim, Sensors 2023, algorithm 1"
-    discloses: ClassVar[tuple[str, ...]] = ("how many samples it repeats",)
+    discloses: ClassVar[tuple[str, ...]] = ("how many samples it repeats", LABEL_COUNTS)
     tells: ClassVar[int] = 1
     reweighs: ClassVar[bool] = True
 
@@ -67,8 +69,8 @@ class Oversample(Prepare):
         if not roster.counted:
             return told
         # a simulation draws all clients' repeats from one stream, each from where the one before it ends
-        every = self.expect(roster, t, memory).sizes - roster.sizes
-        return told | {"skip": (np.cumsum(every) - every)[clients]}
+        sums = roster.derive(self.name, lambda: RunningSums.of(roster.counts))
+        return told | {"skip": sums.before(clients, float(told["decay"][0]) if len(clients) else 1.0)}
 
     def learn(
         self, held: Mapping[int, int], roster: Roster, memory: Memory
@@ -97,9 +99,3 @@ class Oversample(Prepare):
         members = (np.flatnonzero(held.labels == c) for c in range(len(copies)))
         chosen = [m[(rng.random(n) * len(m)).astype(np.int64)] for m, n in zip(members, copies, strict=True)]
         return held.repeating(np.concatenate(chosen)) if copies.any() else held
-
-
-def additions(counts: Array, decay: float) -> Array:
-    """How many samples of each class each client repeats: held classes are lifted to ``decay`` of its mean class."""
-    level = np.ceil(counts.sum(1, keepdims=True) / counts.shape[1] * decay - 1e-9)
-    return np.where(counts > 0, np.maximum(0, level - counts), 0).astype(np.int64)
