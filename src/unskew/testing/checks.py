@@ -439,7 +439,10 @@ def check_walled(subject: Subject) -> None:
     off = apart(models(expected.state), models(found.state))
     _must(off <= 1e-9, f"{_name(subject)} differs by {off:.1e} where every client is behind a wall")
     for one, other in zip(expected.lines, found.lines, strict=True):
-        _must(one["bytes"] == other["bytes"], f"{_name(subject)} costs other bytes behind walls")
+        for kind in ("bytes", "told_for_views", "measuring"):
+            _must(
+                one.get(kind) == other.get(kind), f"{_name(subject)} costs other bytes behind walls ({kind})"
+            )
         for what in ("global_test_loss", "mean_client_train_accuracy"):
             close = np.isclose(one[what], other[what], rtol=1e-9, atol=1e-9)
             _must(bool(close), f"{what} of {_name(subject)} is another behind walls")
