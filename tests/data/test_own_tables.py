@@ -160,7 +160,7 @@ def _gap(column: str, row: int, value: object) -> pd.DataFrame:
             FRAME,
             {"lable": "activity"},
             "table has no parameter 'lable'; it is table(label=none, client=none, test=0.2, seed=0, sep=none, "
-            "features=[], drop=[], impute=none, fit=all)",
+            "features=[], drop=[], impute=none, fit=all, test_column=none)",
         ),
     ],
 )

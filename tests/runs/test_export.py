@@ -50,8 +50,12 @@ def test_weights_have_names_a_scale_and_a_note(
     model = run.model
     assert note["labels"] == list("0123456789")
     assert note["round"] == 2
-    assert set(held) == set(model.state_dict())
-    assert all(np.array_equal(held[k], v.numpy()) for k, v in model.state_dict().items())
+    weights = {
+        k.removeprefix("net."): v.numpy() for k, v in model.state_dict().items() if k.startswith("net.")
+    }
+    assert set(held) == {*weights, "input_mean", "input_std"}
+    assert all(np.array_equal(held[k], v) for k, v in weights.items())
+    assert np.array_equal(held["input_mean"], model.mean.numpy())
 
 
 def test_a_program_answers_as_the_model(run: Run, samples: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_the_command_writes_the_model_of_a_round(
     with safe_open(place, "pt") as file:
         assert json.loads(file.metadata()["unskew"])["round"] == 1
         name = next(n for n, p in run.model.named_parameters() if p.dim() > 1)
-        assert not torch.equal(file.get_tensor(name), run.model.state_dict()[name])
+        assert not torch.equal(file.get_tensor(name.removeprefix("net.")), run.model.state_dict()[name])
 
 
 @pytest.mark.parametrize(

@@ -134,12 +134,18 @@ def _read_drop(given: list[str]) -> Any:
     return _read("drop", given[0]) if len(given) == 1 and isinstance(_word(given[0]), (int, float)) else given
 
 
+LISTS_OF_WORDS = ("metrics", "measure", "target", "keep")
+"""Settings whose values hold no comma of their own; columns of a table may."""
+
+
 def _read(name: str, value: Any) -> Any:
     if isinstance(value, bool):
         return value
     hint = HINTS[name]
     options = typing.get_args(hint)
     if isinstance(value, list):
+        if name in LISTS_OF_WORDS:  # a,b is the flag twice
+            value = [one for word in value for one in word.split(",")]
         items = value if options[0] is str else map(_word, value)
         return convert(tuple(items), hint, name)
     literal = any(typing.get_origin(o) is typing.Literal for o in (hint, *options))

@@ -14,6 +14,9 @@ from unskew.core.measure import try_at_clients
 from unskew.core.roster import Roster
 from unskew.core.task import Sums
 from unskew.core.types import Ids, Tree
+from unskew.errors import InputError
+from unskew.metrics.own import Metric
+from unskew.notices import warn
 from unskew.readings import METRICS, validation_key
 
 BY_SAMPLE = ("auc",)
@@ -119,7 +122,16 @@ def metric_names(run: RunPlan) -> tuple[str, ...]:
 def score_test(run: RunPlan, sums: Sums) -> dict[str, float]:
     """Every metric of the server's test set by name: the task's own, then those given in Python; NaN for none."""
     found = {name: float(value) for name, (value,) in run.job.net.task.scores(sums).items()}
-    return found | {name: metric.work_out(name, sums.answers or {}) for name, metric in run.metrics.items()}
+    return found | {name: _score_own(name, metric, sums) for name, metric in run.metrics.items()}
+
+
+def _score_own(name: str, metric: Metric, sums: Sums) -> float:
+    """A metric given in Python; where it fails in the middle of a run it is left blank, and the run goes on."""
+    try:
+        return metric.work_out(name, sums.answers or {})
+    except InputError as problem:
+        warn(f"{problem}; it is left blank in this round", stacklevel=2)
+        return math.nan
 
 
 def name_scores(found: dict[str, float], notes: dict[str, Any]) -> dict[str, Any]:

@@ -92,8 +92,12 @@ class Patience(Stopper):
             return ""
         what = ("validation " if _on_validation(line, self.reading.name) else "") + self.reading.title
         if self.best is None:
-            return f"no number for {what} for {self.rounds} rounds"
-        return f"no better {what} than {self.best:.4f} of round {self.at} for {self.rounds} rounds"
+            return f"no number for {what} for {_rounds(self.rounds)}"
+        return f"no better {what} than {self.best:.4f} of round {self.at} for {_rounds(self.rounds)}"
+
+
+def _rounds(count: int) -> str:
+    return "a round" if count == 1 else f"{count} rounds"
 
 
 class Budget(Stopper):

@@ -1,6 +1,6 @@
 """A trained model leaves: as weights, as a program of torch, or as ONNX; what it needs to be used goes with it.
 
-FILE.safetensors   the weights by name, normalisation too
+FILE.safetensors   the weights by the names of the module, and ``input_mean`` and ``input_std``
 FILE.pt2           the whole model (``torch.export``): it runs where torch is, without this package
 FILE.onnx          the whole model for other runtimes (the extra ``unskew[onnx]`` writes it)
 
@@ -76,7 +76,9 @@ def export(model: TrainedModel, intake: Intake, path: str | Path, about: dict[st
 def _weights(model: TrainedModel, intake: Intake, place: Path, note: str) -> None:
     from safetensors.torch import save
 
-    tensors = {name: value.detach().contiguous().clone() for name, value in model.state_dict().items()}
+    held = {k: v.detach().contiguous().clone() for k, v in model.state_dict().items()}
+    scale = {f"input_{name}": held.pop(name) for name in ("mean", "std")}
+    tensors = {name.removeprefix("net."): value for name, value in held.items()} | scale
     place.write_bytes(save(tensors, {"unskew": note}))
 
 

@@ -215,8 +215,8 @@ class LoadedRun(Predicts):
         tensors = self._weights[1]
         if not self._exchanges:
             raise InputError(
-                f"{self.spec.method} makes no global model: every client keeps its own; write run.client_model(0), "
-                "or a client's name"
+                f"{self.spec.method} makes no global model: every client keeps its own; name a client: "
+                "run.client_model(0), run.save(..., client=0), or --client 0 on the command line"
             )
         return self._built(tensors)
 
