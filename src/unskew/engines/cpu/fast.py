@@ -89,9 +89,7 @@ class FastCPU(Here):
         self._tell(
             "leg", (order, as_arrays(dict(round_inputs.shared)), round_inputs.moment, round_inputs.decay)
         )
-        work = [
-            self._piece(job, leg, group, store) for group in self._groups(job, round_inputs.roster, leg, rows)
-        ]
+        work = [self._piece(job, leg, group, store) for group in self._groups(job, leg, rows)]
         back: dict[int, ClientResult] = {
             row: done for found in self._map(work) for row, done in found.items()
         }
@@ -203,9 +201,10 @@ class FastCPU(Here):
             self._tell(name, board)
         return board
 
-    def _groups(self, job: Job, roster: Roster, leg: Leg, rows: Ids) -> list[Ids]:
+    def _groups(self, job: Job, leg: Leg, rows: Ids) -> list[Ids]:
         """Rows that are worked on together, largest first: the same groups for any number of workers."""
-        sizes = roster.budget[leg.clients[rows]]
+        # as they were before views: to rank a cohort is not worth counting what all clients make of their data
+        sizes = job.roster.budget[leg.clients[rows]]
         ordered = rows[np.argsort(-sizes, kind="stable")]
         size = self.stack(job)
         return [ordered[i : i + size] for i in range(0, len(ordered), size)]
