@@ -22,7 +22,6 @@ from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
-from unskew.core.roster import Roster
 from unskew.core.step import LocalTraining
 from unskew.core.store import OWN_MODEL, ClientStore
 from unskew.core.task import Answers
