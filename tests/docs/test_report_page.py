@@ -28,7 +28,7 @@ def test_the_commands_of_the_page_run(
     (tmp_path / "runs/compare/fedavg-0").rename("runs/a")
     (tmp_path / "runs/compare/fedavg-1").rename("runs/b")
     lines = code("bash").replace('"sem"', "full").replace('"sem=', '"full=').strip().splitlines()
-    assert len(lines) == 9
+    assert len(lines) == 10
     for line in lines:
         program, *arguments = shlex.split(line, comments=True)
         assert program == "unskew"
