@@ -83,6 +83,7 @@ def test_names_in_their_order_and_functions():
             "a metric's name is a word of small letters, such as 'cost_per_patient', not 'Cost!'",
         ),
         ({"cost": 3}, "the metric 'cost' must be a function of y_true, y_pred and probabilities, not 3"),
+        (5, "metrics are names such as"),
         ([missed], 'needs a name: write metrics={"missed": missed}'),
     ],
 )

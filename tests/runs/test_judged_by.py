@@ -283,6 +283,13 @@ def test_an_experiment_file_and_flags_choose_metrics(tmp_path):
     assert "there is no metric 'f1'; write one of accuracy" in str(wrong.exception)
 
 
+def test_a_spec_has_names_alone():
+    """Functions cannot be written to a file: where they belong is said."""
+    with pytest.raises(InputError, match="metrics of a spec are names"):
+        Spec(metrics={"cost": COST})  # type: ignore[arg-type]
+    assert Spec(metrics="macro_f1").metrics == ("macro_f1",)
+
+
 def test_the_command_line_lists_them():
     """With a line each, also as JSON."""
     shown = CliRunner().invoke(app, ["metrics"]).output

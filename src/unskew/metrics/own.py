@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,10 @@ def own_metrics(given: Any) -> tuple[tuple[str, ...], dict[str, Metric]]:
     if isinstance(given, str):
         given = (given,)
     if not isinstance(given, Mapping):
+        if not isinstance(given, Sequence):
+            raise InputError(
+                f'metrics are names such as ["macro_f1"], or {{"name": function}}, not {given!r}'
+            )
         names = tuple(given)
         if strange := next((name for name in names if not isinstance(name, str)), None):
             said = getattr(strange, "__name__", repr(strange))

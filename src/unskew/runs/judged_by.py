@@ -117,10 +117,13 @@ def describe_metrics(own: Mapping[str, Metric], dataset: Dataset) -> dict[str, A
     return told
 
 
-def explain_blank(reading: Reading, line: Mapping[str, Any], on_data: str = "") -> str:
-    """Why a metric has no number in a line of the log."""
-    if on_data:
-        return on_data
+def explain_blank(reading: Reading, line: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """Why a metric has no number in a line of the log, where ``data`` is what the run's folder says of its data."""
+    if on_data := (data.get("blanks") or {}).get(reading.name):
+        return str(on_data)
+    classes = len(data.get("labels", ()))
+    if reading.name == "auc" and classes and classes != 2:
+        return f"AUC is for two classes, and there are {classes}"
     if reading.key not in line:
         return (
             "the log is of a version that did not measure it" if not reading.own else "it was not given then"
@@ -150,9 +153,8 @@ def summarise(
         which: {"accuracy": None, "round": line["round"]} | {n: r.of_line(line) for n, r in told.items()}
         for which, line in (("best", best), ("final", judged[-1]))
     }
-    on_data = data.get("blanks") or {}
     blanks = {
-        name: explain_blank(told[name], judged[-1], on_data.get(name, ""))
+        name: explain_blank(told[name], judged[-1], data)
         for name, value in ends["final"].items()
         if value is None
     }

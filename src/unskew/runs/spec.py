@@ -260,6 +260,11 @@ class Spec:
         for name in ("features", "drop_columns", "metrics"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
+        if isinstance(self.metrics, Mapping):
+            raise InputError(
+                'metrics of a spec are names, such as ["macro_f1"]; give functions to run itself: '
+                "unskew.run(spec, metrics={...})"
+            )
         unsaid, default_cohort = isinstance(self.partition, Unsaid), isinstance(self.cohort, UnsaidNumber)
         if not isinstance(self.dataset, (str, os.PathLike)):
             raise InputError(

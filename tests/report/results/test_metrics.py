@@ -129,6 +129,13 @@ def test_old_runs_have_blanks_that_are_explained(six_runs, tmp_path):
         compare(six_runs, metrics="macro_f1")
 
 
+def test_auc_of_ten_classes_says_what_it_is_for(write_run):
+    """Whatever the log lacks."""
+    path = write_run("ten", [0.5], data={"labels": list(map(str, range(10)))})
+    with pytest.raises(InputError, match="there is no AUC in .*: AUC is for two classes, and there are 10"):
+        compare(path, metrics="auc")
+
+
 def test_a_run_without_the_metric_is_left_out_and_named(disagreeing, write_run):
     """Others have it."""
     write_run("runs/old", [0.5, 0.6], method="sem")

@@ -80,7 +80,7 @@ class Record:
 
     def blank(self, metric: Reading) -> str:
         """Why the last round has no number of a metric."""
-        return explain_blank(metric, self.evaluated[-1], (self.data.get("blanks") or {}).get(metric.name, ""))
+        return explain_blank(metric, self.evaluated[-1], self.data)
 
     @property
     def round(self) -> int:
