@@ -132,7 +132,7 @@ def test_old_runs_have_blanks_that_are_explained(six_runs, tmp_path):
 def test_auc_of_ten_classes_says_what_it_is_for(write_run):
     """Whatever the log lacks."""
     path = write_run("ten", [0.5], data={"labels": list(map(str, range(10)))})
-    with pytest.raises(InputError, match="there is no AUC in .*: AUC is for two classes, and there are 10"):
+    with pytest.raises(InputError, match=r"there is no AUC in .*: AUC is for two classes, and there are 10"):
         compare(path, metrics="auc")
 
 
