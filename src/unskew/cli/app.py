@@ -10,7 +10,6 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.text import Text
-from typer.exceptions import TyperException
 
 from unskew.cli.stopping import Interrupted, stopped_as_by_ctrl_c
 from unskew.errors import InputError, RunFailed, one_line
@@ -19,6 +18,11 @@ from unskew.progress import voice
 from unskew.renamed import Renamed
 from unskew.runs.old_flags import with_new_flags
 from unskew.version import __version__
+
+try:
+    from typer.exceptions import TyperException as UsageProblem
+except ImportError:  # before 0.29, which Flower's own pins need
+    from click import ClickException as UsageProblem
 
 PLACES = {
     errno.ENOSPC: "the disk is full; make room, then do it again",
@@ -91,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         Console(stderr=True).print("interrupted")
         return 130
-    except TyperException as error:
+    except UsageProblem as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # that one has printed the help already
             message = getattr(error, "format_message", error.__str__)()
             complain("error:", "red", " ".join(message.split()))
