@@ -125,3 +125,25 @@ def test_no_other_module_renames_drafts_or_writes_files_at_once() -> None:
         found["writes"] |= {name} if writes.search(text) and not to_a_draft else set()
         found["bars"] |= {name} if bars.search(text) else set()
     assert found == {"writes": {"files.py"}, "bars": {"progress.py"}}
+
+
+def test_the_old_folder_comes_back_where_the_new_one_could_not_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first rename moved the old folder aside, the second failed."""
+    target = tmp_path / "runs"
+    with replace_folder(target) as draft:
+        (draft / "a").write_text("old")
+    renames, rename = [], os.replace
+
+    def fails_once(source: Path, goal: Path) -> None:
+        renames.append(source)
+        if len(renames) == 2:
+            raise OSError(5, "Input/output error")
+        rename(source, goal)
+
+    monkeypatch.setattr(os, "replace", fails_once)
+    with pytest.raises(OSError, match="Input/output"), replace_folder(target) as draft:
+        (draft / "a").write_text("new")
+    assert (target / "a").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]

@@ -55,5 +55,9 @@ def replace_folder(path: Path) -> Iterator[Path]:
         if path.exists():
             os.replace(path, beside / "old")
         os.replace(draft, path)
+    except BaseException:
+        if (beside / "old").exists() and not path.exists():  # the new one could not follow
+            os.replace(beside / "old", path)
+        raise
     finally:
         shutil.rmtree(beside)
