@@ -16,6 +16,7 @@ from unskew.cli import partition as partition
 from unskew.cli import predict as predict
 from unskew.cli import report as report
 from unskew.cli import run as run
+from unskew.cli import studio as studio
 from unskew.cli import sweep as sweep
 from unskew.cli.app import app as app
 from unskew.cli.app import main as main

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.core.checkpoint_files import checkpoints
 from unskew.core.memory import flatten, nest
 from unskew.core.old_checkpoints import upgrade_memory
 from unskew.core.store import ClientStore, raw
@@ -111,11 +112,6 @@ def save_state(state: State, folder: Path) -> Path:
     for _, old in checkpoints(folder)[:-2]:
         old.unlink()
     return path
-
-
-def checkpoints(folder: Path) -> list[tuple[int, Path]]:
-    """The checkpoints of a folder by the round in their names, oldest first."""
-    return sorted((int(path.stem), path) for path in folder.glob("*.safetensors") if path.stem.isdecimal())
 
 
 def forget_after(folder: Path, round: int) -> None:

@@ -13,16 +13,28 @@ import functools
 @functools.cache
 def script() -> str:
     """Vega, Vega-Lite and Vega-Embed with the lines that draw every chart of the page."""
+    return _bundle(_FIT + _PAGE).replace("</script", r"<\/script")
+
+
+@functools.cache
+def drawing_module() -> str:
+    """The same as a module of its own, for pages that a server gives out: ``window.unskewCharts`` is what it offers.
+
+    Such pages forbid code made of text and styles within the page, so expressions are interpreted (``ast``).
+    """
+    strict = "Object.assign(options, {ast: true, defaultStyle: false, tooltip: {disableDefaultStyle: true}});"
+    return _bundle(f"{_FIT}{strict}window.unskewCharts = {{fit, vega}};")
+
+
+def _bundle(snippet: str) -> str:
     import vl_convert
 
-    bundle = vl_convert.javascript_bundle(_DRAW)
-    return str(bundle).replace("</script", r"<\/script")
+    return str(vl_convert.javascript_bundle(snippet))
 
 
-_DRAW = r"""
+_FIT = r"""
 const actions = {export: true, source: false, compiled: false, editor: false};
 const options = {renderer: "svg", mode: "vega-lite", actions};
-const root = document.documentElement;
 
 const wrapped = (text, most) => {
   if (Array.isArray(text)) return text.flatMap(line => wrapped(line, most));
@@ -71,27 +83,37 @@ const narrowed = (part, room, margin, plot) => {
   return made;
 };
 
-const drawn = async data => {
-  const chart = document.getElementById(data.dataset.chart);
-  const whole = JSON.parse(data.textContent);
+// Draws a specification into an element, as wide as there is room; what can be seen and, at another width, printed.
+const fit = async (chart, whole) => {
   const room = chart.clientWidth;
   const place = () => chart.appendChild(document.createElement("div"));
   const wide = place => place.querySelector("svg").getBoundingClientRect().width;
   chart.replaceChildren();
+  const paper = place();
+  const first = await vegaEmbed(paper, whole, options);
+  if (wide(paper) <= room + 1 || (whole.usermeta && whole.usermeta.fixed)) return [first];
+  paper.classList.add("paper");  // which has room for it
+  const padded = {...whole, config: {...whole.config, padding: {left: 0, right: 2, top: 8, bottom: 8}}};
+  const screen = place();
+  screen.classList.add("screen");
+  let second = null;
+  for (let margin = 60, tries = 0; tries < 4; tries++) {
+    if (second) second.finalize();
+    second = await vegaEmbed(screen, narrowed(padded, room, margin, 0), options);
+    const over = wide(screen) - room;
+    if (over <= 0) break;
+    margin += Math.ceil(over);
+  }
+  return [first, second];
+};
+"""
+
+_PAGE = r"""
+const root = document.documentElement;
+const drawn = async data => {
+  const chart = document.getElementById(data.dataset.chart);
   try {
-    const paper = place();
-    await vegaEmbed(paper, whole, options);
-    if (wide(paper) <= room + 1 || (whole.usermeta && whole.usermeta.fixed)) return true;
-    paper.classList.add("paper");  // which has room for it
-    const padded = {...whole, config: {...whole.config, padding: {left: 0, right: 2, top: 8, bottom: 8}}};
-    const screen = place();
-    screen.classList.add("screen");
-    for (let margin = 60, tries = 0; tries < 4; tries++) {
-      await vegaEmbed(screen, narrowed(padded, room, margin, 0), options);
-      const over = wide(screen) - room;
-      if (over <= 0) break;
-      margin += Math.ceil(over);
-    }
+    await fit(chart, JSON.parse(data.textContent));
     return true;
   } catch (error) {
     chart.textContent = "This chart could not be drawn: " + error;

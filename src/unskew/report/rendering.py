@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 
 @functools.cache
-def _environment() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+def environment(*packages: str) -> Environment:
+    """Templates of these packages, and of the report's own where they have none of that name."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("unskew.report"),
+        loader=ChoiceLoader([PackageLoader(package) for package in (*packages, "unskew.report")]),
         autoescape=True,
         undefined=StrictUndefined,  # a misspelt name is an error, not a gap in a page
         trim_blocks=True,
@@ -30,9 +31,9 @@ def _environment() -> Environment:
 
 def render(template: str, **values: Any) -> str:
     """A whole template with these values."""
-    return _environment().get_template(template).render(**values)
+    return environment().get_template(template).render(**values)
 
 
 def piece(template: str, name: str) -> Callable[..., Markup]:
     """The macro of this name in a template: it makes a piece of a page of its arguments."""
-    return cast("Callable[..., Markup]", getattr(_environment().get_template(template).module, name))
+    return cast("Callable[..., Markup]", getattr(environment().get_template(template).module, name))

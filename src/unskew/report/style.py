@@ -6,8 +6,20 @@ from unskew.report.theme import BLUE, DARK_MODE, FONT, INK, MUTED, PAPER, RED, R
 
 _NAMES = {"--ink": INK, "--muted": MUTED, "--rule": RULE, "--paper": PAPER}
 
-_LIGHT = "".join(f"{name}: {colour}; " for name, colour in _NAMES.items())
-_DARK = "".join(f"{name}: {DARK_MODE[colour]}; " for name, colour in _NAMES.items())
+COLOURS = {
+    **{name: (colour, DARK_MODE[colour]) for name, colour in _NAMES.items()},
+    "--desk": ("#f6f8fa", "#0d1014"),
+    "--block": ("#f6f8fa", "#1d232b"),
+    "--link": (BLUE, "#6cb6f0"),
+    "--up": ("#00694c", "#4cc79b"),
+    "--down": ("#b34700", "#ff9a5c"),
+    "--alarm": ("#fdf4ef", "#2b1d15"),
+    "--edge": (RED, RED),
+}
+"""Every colour of a page by name: by day, and at night."""
+
+_LIGHT = "".join(f"{name}: {day}; " for name, (day, _) in COLOURS.items())
+_DARK = "".join(f"{name}: {night}; " for name, (_, night) in COLOURS.items())
 
 # charts are drawn in the colours of paper; at night the page lays its own over them, so that print and export keep them
 _CHARTS = "".join(
@@ -17,11 +29,9 @@ _CHARTS = "".join(
 )
 
 STYLE = f"""
-:root {{ color-scheme: light dark; {_LIGHT}--desk: #f6f8fa; --block: #f6f8fa; --link: {BLUE}; --up: #00694c;
-  --down: #b34700; --alarm: #fdf4ef; --edge: {RED}; }}
+:root {{ color-scheme: light dark; {_LIGHT}}}
 @media screen and (prefers-color-scheme: dark) {{
-  :root {{ {_DARK}--desk: #0d1014; --block: #1d232b; --link: #6cb6f0; --up: #4cc79b; --down: #ff9a5c;
-    --alarm: #2b1d15; }}
+  :root {{ {_DARK}}}
   {_CHARTS}
   figure img {{ background: #fff; padding: 6px; border-radius: 4px; }}
   .vega-embed summary {{ opacity: .6; }}

@@ -24,7 +24,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from unskew.core.state import checkpoints
+from unskew.core.checkpoint_files import checkpoints
 from unskew.errors import InputError, RunFailed
 from unskew.files import write_file
 from unskew.runs.spec import Spec

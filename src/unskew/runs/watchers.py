@@ -17,13 +17,15 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from unskew.core.state import State
 from unskew.errors import InputError
-from unskew.models.trained import TrainedModel
 from unskew.notices import warn
 from unskew.runs.spec import Spec
+
+if TYPE_CHECKING:
+    from unskew.core.state import State  # a report reads why runs ended, and needs no torch for that
+    from unskew.models.trained import TrainedModel
 
 Ask = Callable[[str], None]
 VERBS = ("started", "round_ended", "evaluated", "ended")
