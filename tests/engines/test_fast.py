@@ -77,7 +77,7 @@ def played(
     engine: Engine, model: Any, method: str, dtype: torch.dtype, rounds: int, **local: object
 ) -> State:
     side = (
-        24 if model in ("resnet9", "thesis_mnist", "moon_cnn") else 12
+        24 if model in ("resnet9", "thesis_mnist", "moon_cnn", "lenet") else 12
     )  # on less nothing would be left to see
     shape = (1, side, side)
     net = Net(build(model, shape, 4, 0, dtype))
@@ -133,6 +133,7 @@ OTHERS = [
     "daca_cnn",
     "seol_kim_cnn",
     "moon_cnn",
+    "lenet",
     "thesis_mnist",
     "thesis_cifar",
 ]

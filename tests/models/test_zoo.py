@@ -28,11 +28,13 @@ SIZES = {
     "audionet": 25_602,  # 424 + 1,200 + 4,704 + 18,624 + 650; each with 2 numbers a channel of batch norm
     "harnet": 691_974,  # 384 + 49,536 + 197,376 + 393,984 + 8,448 x 6 + 6
     "moon_cnn": 92_626,  # 456 + 2,416 + 48,120 + 10,164, a projection of 7,140 + 21,760, and 2,570
+    "lenet": 44_426,  # 156 + 2,416 + 256 x 120 + 120 + 10,164 + 850
 }
 # the others take the digits' 1x8x8, of which eight times less leaves mobilenet_v2 one pixel to normalise
 SMALL = {
     "thesis_mnist": (1, 16, 16),
     "moon_cnn": (1, 16, 16),
+    "lenet": (1, 16, 16),
     "harnet": (1, 64, 2),
     "mobilenet_v2": (1, 16, 16),
 }
@@ -186,7 +188,9 @@ def test_channels_last_gives_the_same_numbers() -> None:
     torch.testing.assert_close(net(x.to(memory_format=torch.channels_last)), expected)
 
 
-@pytest.mark.parametrize("name", [n for n in SIZES if n not in ("thesis_mnist", "harnet", "moon_cnn")])
+@pytest.mark.parametrize(
+    "name", [n for n in SIZES if n not in ("thesis_mnist", "harnet", "moon_cnn", "lenet")]
+)
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 9, 12)])
 def test_takes_small_and_uneven_images(name: str, shape: tuple[int, ...]) -> None:
     assert build(name, shape, 7)(torch.randn(2, *shape)).shape == (2, 7)
@@ -258,7 +262,7 @@ def test_dense_models_take_any_shape(shape: tuple[int, ...]) -> None:
             "harnet needs windows of at least 64 readings, not 32 (samples are 3x32x32, which it reads as 1 x time "
             "x sensors); use mlp or linear",
         ),
-        ("resnet", (3, 8, 8), "there is no model 'resnet'; did you mean 'resnet9' or 'harnet'?"),
+        ("resnet", (3, 8, 8), "there is no model 'resnet'; did you mean 'resnet9' or 'lenet' or 'harnet'?"),
         ("mlp(width=3)", (4,), "mlp has no parameter 'width'; it is mlp(hidden=[200])"),
     ],
 )

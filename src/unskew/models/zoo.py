@@ -5,6 +5,7 @@ from __future__ import annotations
 from unskew.models.architecture import Architecture
 from unskew.models.audionet import AudioNet
 from unskew.models.harnet import HARNet
+from unskew.models.lenet import LeNet
 from unskew.models.linear import Linear
 from unskew.models.mcmahan import DacaCNN, McMahanCNN, SemCNN
 from unskew.models.mlp import MLP
@@ -33,5 +34,6 @@ MODELS: dict[str, type[Architecture]] = {
         AudioNet,
         HARNet,
         MoonCNN,
+        LeNet,
     )
 }

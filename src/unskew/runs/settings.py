@@ -47,6 +47,8 @@ class Settings(TypedDict, total=False):
     decay: str
     clip: float | None
     last: Literal["keep", "drop", "wrap"]
+    crop: int
+    flip: bool
     batch_norm: Literal["average", "local", "drop"]
     network: str | None
     drop: float

@@ -37,6 +37,7 @@ from unskew.runs.guessing import most_frequent
 from unskew.runs.judged_by import check_names, check_on_data, describe_metrics
 from unskew.runs.load_data import load_federation
 from unskew.runs.measure import check_measures
+from unskew.runs.move_images import check_images, with_moved_images
 from unskew.runs.spec import Spec, UnsaidNumber
 
 
@@ -147,6 +148,8 @@ def load(
         network = network_of(spec.network)
         network.check(federation.clients)
         federation = replace(federation, network=network)
+    check_images(federation.dataset, spec.crop, spec.flip)
+    method = with_moved_images(method, spec.crop, spec.flip)
     return Loaded(method, falls, device, federation, partition, data is not None)
 
 

@@ -155,6 +155,13 @@ class Spec:
         "training",
         "The last, partial batch: keep, drop or wrap. A client smaller than a batch has it as it is.",
     )
+    crop: int = setting(
+        0,
+        "training",
+        "Move every image of a step at random by up to so many pixels, mirrored at its edges.",
+        at_least=0,
+    )
+    flip: bool = setting(False, "training", "Mirror every second image of a step, at random.")
     batch_norm: Literal["average", "local", "drop"] = setting(
         "average",
         "training",

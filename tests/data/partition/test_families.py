@@ -263,3 +263,32 @@ def test_the_emd_family_meets_its_target_on_unequal_classes_and_any_clients() ->
     uneven = np.repeat(np.arange(7), [4000, 900, 2500, 2500, 6000, 1500, 3000])
     for clients in (4, 7, 11, 30):
         assert partition(uneven, "emd(0.9)", clients).record["emd"] == pytest.approx(0.9, abs=0.005)
+
+
+def test_niid_labels_goes_round_and_deals_classes_evenly() -> None:
+    """NIID-Bench's #C = k: client i has class i mod 10, k classes in all, as much of each as its other owners."""
+    counts = partition(BALANCED, "niid_labels(3)", 20, 4).counts
+    assert ((counts > 0).sum(axis=1) == 3).all()
+    assert all(counts[i, i % 10] > 0 for i in range(20))
+    for column in counts.T:
+        held = column[column > 0]
+        assert held.sum() == 5000
+        assert held.max() - held.min() <= 1
+    single = partition(BALANCED, "niid_1", 10, 0).counts
+    assert np.array_equal(single, np.eye(10, dtype=int) * 5000)
+
+
+def test_niid_labels_of_fewer_clients_than_classes_leaves_no_sample_out() -> None:
+    """Client y mod K holds what nobody took, and the record says so."""
+    found = partition(BALANCED, "niid_labels(1)", 3, 0)
+    assert found.counts.sum() == len(BALANCED)
+    assert found.counts[2].nonzero()[0].tolist() == [2, 5, 8]
+    assert any("nobody took class 9, so client 0 holds it too" in note for note in found.record["notes"])
+
+
+def test_the_dirichlet_split_of_niid_bench_has_its_cap_and_its_minimum() -> None:
+    """Nobody of ten gets more of a class once it holds a tenth of all, and everybody holds at least ten samples."""
+    for seed in range(5):
+        sizes = partition(BALANCED, "niid_dir", seed=seed, min_samples=10).counts.sum(axis=1)
+        assert len(sizes) == 10
+        assert sizes.min() >= 10

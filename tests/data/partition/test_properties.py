@@ -147,6 +147,7 @@ GOLDEN = {  # sha256 of the content for 600 labels over 13 clients with seed 7: 
     "emd(1.1)": "d7177ce7220362711dc2ede0297ca207e748aeed19e06e65c9ab361e03a55764",
     "labels(3)": "23fe853decac3589d295a172069f093e57f142af437fa966acd3436d8f1e2570",
     "shards(2)": "4544c57ccf21a2ed748eba77492e0d87d878f61e9a1661e4bf9f27a536c09b8a",
+    "niid_labels(3)": "3cf05eab91b4d71eb912e88275db7cb3e8c4fcaea1128b0d5b485fcb5ef924b1",
     "mixed(labels(1), iid, share=0.8)": "d3c81bb9c5ccfbcad1627a23b58c951af129860b10bcf0e895ad963af3015f2f",
     "quantity(0.5)": "efadf938e400e8b5a05571861e410879585b03842c000229c42587bf54d2924b",
 }

@@ -10,6 +10,7 @@ from unskew.data.partition.labels import Labels, Shards
 from unskew.data.partition.limit_labels import LimitLabels
 from unskew.data.partition.make import partition
 from unskew.data.partition.mixed import Mixed
+from unskew.data.partition.niid_labels import NiidLabels
 from unskew.data.partition.presets import PRESETS, Preset
 from unskew.data.partition.q import LimitLabelsQ, Q
 from unskew.data.partition.result import Partition
@@ -29,6 +30,7 @@ FAMILIES.update(
         Emd,
         Labels,
         Shards,
+        NiidLabels,
         Mixed,
         Quantity,
         By,
@@ -50,6 +52,7 @@ __all__ = [
     "LimitLabels",
     "LimitLabelsQ",
     "Mixed",
+    "NiidLabels",
     "Partition",
     "PartitionTask",
     "Preset",

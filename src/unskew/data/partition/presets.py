@@ -35,4 +35,12 @@ PRESETS: dict[str, Preset] = {
         20,
         "Thesis, table 4.3: EMD 1.4 by three, one sample of each class",
     ),
+    "niid_dir": Preset(
+        "dirichlet(0.5, cap=true)",
+        10,
+        "NIID-Bench, 4.1: Dirichlet(0.5) with a cap; write min_samples = 10 too",
+    ),
+    "niid_1": Preset("niid_labels(1)", 10, "NIID-Bench, 4.1: #C = 1"),
+    "niid_2": Preset("niid_labels(2)", 10, "NIID-Bench, 4.1: #C = 2"),
+    "niid_3": Preset("niid_labels(3)", 10, "NIID-Bench, 4.1: #C = 3"),
 }

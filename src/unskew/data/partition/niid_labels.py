@@ -1,0 +1,65 @@
+"""``niid_labels``: NIID-Bench's #C = k, whose class every client certainly has goes round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from unskew.arrays import Array
+from unskew.data.partition.deal import equal_shares
+from unskew.data.partition.family import Family, PartitionTask, at_least_one, no_more_than_classes
+
+
+@dataclass(frozen=True)
+class NiidLabels(Family):
+    """Client i holds class i mod M and k - 1 others at random; a class is dealt evenly to its owners.
+
+    NIID-Bench (Li et al., ICDE 2022, section 4.1) calls it #C = k. Unlike with ``labels(k)``, a class may have many
+    owners or few, so sizes differ. With k = 1 it is ``labels(1)`` but for who holds what. Where there are fewer
+    clients than classes, a class that nobody took goes to client y mod K; NIID-Bench leaves its samples out.
+    """
+
+    k: int
+    name: ClassVar[str] = "niid_labels"
+    knob: ClassVar[str] = "k"
+    free: ClassVar[Mapping[str, Any]] = {"k": 1}
+
+    def __post_init__(self) -> None:
+        at_least_one(self.k, "k of niid_labels")
+
+    def counts(self, task: PartitionTask) -> Array:
+        no_more_than_classes(self.k, task.classes, "k of niid_labels")
+        owns = self._owned(task)
+        counts = np.zeros((task.clients, task.classes), np.int64)
+        for y in task.present:
+            owners = np.flatnonzero(owns[:, y])
+            rng = task.generator("shares", int(y))
+            counts[owners, y] = equal_shares(int(task.sizes[y]), len(owners), rng)
+        return counts
+
+    def _owned(self, task: PartitionTask) -> Array:
+        """[clients, classes]: who owns which class."""
+        present = task.present
+        each = min(self.k, len(present))
+        rng = task.generator("owners")
+        owns = np.zeros((task.clients, task.classes), bool)
+        for client in range(task.clients):
+            first = present[client % len(present)]
+            others = rng.permutation(present[present != first])[: each - 1]
+            owns[client, first] = owns[client, others] = True
+        for at, y in enumerate(present):
+            if not owns[:, y].any():
+                task.note(f"nobody took class {y}, so client {at % task.clients} holds it too")
+                owns[at % task.clients, y] = True
+        return owns
+
+    @classmethod
+    def starts(cls, emd: float, classes: int, clients: int, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(k) for k in range(1, classes + 1)]
+
+    @classmethod
+    def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
+        return [cls(len(task.present)), cls(1)]
