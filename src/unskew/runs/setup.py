@@ -161,27 +161,40 @@ def build(
     counts: bool = True,
 ) -> Built:
     """The model, with what objectives add to it, and the plan of a round for this data."""
-    from unskew.models import build as build_model
-
     dataset = loaded.federation.dataset
     dtype = torch.float64 if spec.precision == "fp64" else torch.float32
     chosen = model if model is not None else auto_model(spec.model, dataset)
-    task = Classification(keep_probabilities=bool(metrics))
-    net = Net(build_model(chosen, dataset.shape, dataset.classes, spec.seed, dtype), task)
-    if not net.trainable:
-        raise InputError(
-            "the model has no weights to train: set requires_grad on those that clients are to train"
-        )
-    for part in loaded.method.objective:
-        if part.needs.features:
-            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
-        net.grow(part.extra(net, dataset.shape, spec.seed))
+    net = make_net(chosen, dataset, spec.seed, dtype, loaded.method, keep_probabilities=bool(metrics))
     local = Local(
         epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
         **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
     )
     cohort, dealt = _cohort(spec, loaded.federation), Roster.of(loaded.federation, counts)
     return Built(net, local, cohort, dealt, dtype, model is not None, metrics)
+
+
+def make_net(
+    model: Any,
+    about: Dataset,
+    seed: int,
+    dtype: torch.dtype,
+    method: Method,
+    keep_probabilities: bool = False,
+) -> Net:
+    """The net for samples that look so, with what objectives add to it: the same wherever it is made."""
+    from unskew.models import build as build_model
+
+    task = Classification(keep_probabilities=keep_probabilities)
+    net = Net(build_model(model, about.shape, about.classes, seed, dtype), task)
+    if not net.trainable:
+        raise InputError(
+            "the model has no weights to train: set requires_grad on those that clients are to train"
+        )
+    for part in method.objective:
+        if part.needs.features:
+            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
+        net.grow(part.extra(net, about.shape, seed))
+    return net
 
 
 def check(spec: Spec, loaded: Loaded, built: Built) -> None:
