@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from unskew.expression import AtMost
+from unskew.expression import AtMost, Usual
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -23,6 +23,7 @@ WORDS: Mapping[str, Any] = {
     "Annotated": Annotated,
     "Any": Any,
     "AtMost": AtMost,
+    "Usual": Usual,
     "ClassVar": ClassVar,
     "Literal": Literal,
     "Depends": lambda usually, rule: usually,  # what is so at the defaults; the rule needs the part itself

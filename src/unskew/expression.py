@@ -43,6 +43,20 @@ class AtMost:
     value: float
 
 
+@dataclass(frozen=True)
+class Usual:
+    """Where a parameter is usually looked for: ``alpha: Annotated[float, Usual(0.01, 100, log=True)]``.
+
+    It refuses nothing: it tells a slider how far to go, and an empty form what to begin with. ``high=None``: up to the
+    number of classes.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    start: Any = None
+    log: bool = False
+
+
 class TooLarge(InputError):
     """A number beyond what its field can be."""
 

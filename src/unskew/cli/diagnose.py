@@ -130,13 +130,14 @@ def _tell(
     said: str,
     plan: Mapping[str, Any],
 ) -> None:
+    from unskew.report.about import about
     from unskew.report.diagnosis import diagnose as measure
     from unskew.report.terminal import show
 
     found = measure(
         part.counts,
         dataset=dataset.name,
-        about=options.about(dataset, part),
+        about=about(dataset, part),
         labels=dataset.labels,
         record=part.record,
         scarce=scarce,

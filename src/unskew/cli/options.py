@@ -183,17 +183,6 @@ def spelt(*names: str) -> Iterator[None]:
         raise InputError(said) from error
 
 
-def about(dataset: Dataset, part: Partition) -> str:
-    """One line that says which data and which partition."""
-    from unskew.data.partition import build_family
-    from unskew.expression import render
-
-    made = render(build_family(part.record["expression"]))  # without what is at its default
-    made = re.sub(r"\d+\.\d{5,}", lambda number: f"{float(number[0]):.4g}", made)
-    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} training samples"
-    return f"{dataset.name} · {made} · seed {part.record['seed']} · {held}"
-
-
 @dataclass(frozen=True)
 class Outputs:
     """Where a command will write, checked before it starts."""

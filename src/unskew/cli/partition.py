@@ -119,12 +119,13 @@ def _make(
     targets = options.checked_outputs(out, picture)
     dataset = options.loaded(data, data_folder, label, client or column_of(expression), columns)
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
+    from unskew.report.about import about
     from unskew.report.diagnosis import diagnose
 
     found = diagnose(
         part.counts,
         dataset=dataset.name,
-        about=options.about(dataset, part),
+        about=about(dataset, part),
         labels=dataset.labels,
         record=part.record,
         scarce=scarce,

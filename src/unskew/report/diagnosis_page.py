@@ -25,6 +25,16 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         scarce=diagnosis.scarce,
         names=diagnosis.names,
     )
+    report: list[Block] = [Figure(themed(picture)), *said(diagnosis), Heading("How this was made")]
+    made = [[key, str(value)] for key, value in diagnosis.record.items() if value is not None]
+    report.append(TableBlock(["partition", ""], made) if made else Paragraph("From label counts."))
+    report.append(Heading("Sources"))
+    report.extend(Paragraph(f"{name}: {source}", quiet=True) for name, source in SOURCES.items())
+    return report
+
+
+def said(diagnosis: Diagnosis) -> list[Block]:
+    """What the numbers mean, and what to try, each with its evidence."""
     found = [
         [f.measure, f.value, f.span, f.chance, f"{f.meaning} ({f.evidence})" if f.evidence else f.meaning]
         for f in diagnosis.findings
@@ -34,7 +44,6 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
         for a in diagnosis.advice
     ]
     report: list[Block] = [
-        Figure(themed(picture)),
         Heading("What the numbers mean"),
         TableBlock(
             ["measure", "value", "range", "by chance", "meaning"], found, frozenset({"value", "by chance"})
@@ -52,9 +61,4 @@ def blocks(diagnosis: Diagnosis) -> list[Block]:
     ]
     if not all(a.available for a in diagnosis.advice):
         report.append(Paragraph("* not in this version of unskew yet", quiet=True))
-    report.append(Heading("How this was made"))
-    made = [[key, str(value)] for key, value in diagnosis.record.items() if value is not None]
-    report.append(TableBlock(["partition", ""], made) if made else Paragraph("From label counts."))
-    report.append(Heading("Sources"))
-    report.extend(Paragraph(f"{name}: {source}", quiet=True) for name, source in SOURCES.items())
     return report

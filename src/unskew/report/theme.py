@@ -78,8 +78,18 @@ def config() -> dict[str, Any]:
     }
 
 
-def themed(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def themed(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[str, Any]:
     """A chart as a finished Vega-Lite specification in this theme."""
-    specification: dict[str, Any] = chart.to_dict()
+    specification: dict[str, Any] = chart.to_dict(validate=validate)
     specification["config"] = config()
     return specification
+
+
+def trust_charts() -> None:
+    """From now on Altair takes the pieces of charts as they are: checking each takes longer than all the rest.
+
+    For pages that draw anew while somebody drags a slider; the tests draw the same charts with all checks.
+    """
+    from altair.utils.schemapi import disable_debug_mode
+
+    disable_debug_mode()

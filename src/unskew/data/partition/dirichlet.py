@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from unskew import seeds
 from unskew.arrays import Array
 from unskew.data.partition.deal import from_logs, log_gamma_draws, throw
 from unskew.data.partition.family import Family, PartitionTask, above_zero
+from unskew.expression import Usual
 
 ALPHA_ENDS = 1e6, 1e-6  # as good as iid, as good as every class at one client
 _CELLS = 100_000
@@ -30,7 +31,7 @@ class Dirichlet(Family):
     which keeps sizes closer together. FLea's code does so; its paper does not say it.
     """
 
-    alpha: float
+    alpha: Annotated[float, Usual(0.01, 100, start=0.1, log=True)]
     cap: bool = False
     name: ClassVar[str] = "dirichlet"
     knob: ClassVar[str] = "alpha"

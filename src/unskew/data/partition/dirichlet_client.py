@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from unskew.arrays import Array
 from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, throw_rows
 from unskew.data.partition.dirichlet import ALPHA_ENDS, bisect_alpha
 from unskew.data.partition.family import Family, PartitionTask, above_zero
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class DirichletClient(Family):
     it: with ten classes and 20 clients 1.40 becomes 1.26. So the EMD to be expected is simulated.
     """
 
-    alpha: float
+    alpha: Annotated[float, Usual(0.01, 100, start=0.1, log=True)]
     name: ClassVar[str] = "dirichlet_client"
     knob: ClassVar[str] = "alpha"
     knob_is_log: ClassVar[bool] = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from unskew.data.partition.deal import shares
 from unskew.data.partition.family import Family, PartitionTask
 from unskew.data.partition.limit_labels import highest_emd
 from unskew.errors import InputError
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Emd(Family):
     bisection and blended with equal shares, in which the EMD is linear, so that it is met again.
     """
 
-    target: float
+    target: Annotated[float, Usual(0, 1.99, start=1.0)]
     name: ClassVar[str] = "emd"
     knob: ClassVar[str] = "target"
     free: ClassVar[Mapping[str, Any]] = {"target": 0.0}

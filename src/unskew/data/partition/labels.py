@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from unskew.data.partition.assign import emd_of_owners, owners_of_classes, share
 from unskew.data.partition.deal import equal_shares
 from unskew.data.partition.family import Family, PartitionTask, at_least_one, no_more_than_classes
 from unskew.errors import InputError
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class Labels(Family):
     instead.)
     """
 
-    q: int
+    q: Annotated[int, Usual(1, start=2)]
     name: ClassVar[str] = "labels"
     knob: ClassVar[str] = "q"
     free: ClassVar[Mapping[str, Any]] = {"q": 1}
@@ -68,7 +69,7 @@ class Shards(Family):
     is where M divides the sK shards; elsewhere shards lie across classes and it is simulated.
     """
 
-    s: int = 2
+    s: Annotated[int, Usual(1, 20)] = 2
     name: ClassVar[str] = "shards"
     knob: ClassVar[str] = "s"
     free: ClassVar[Mapping[str, Any]] = {"s": 2}

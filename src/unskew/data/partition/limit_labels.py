@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from unskew.data.partition.family import (
     no_more_than_classes,
 )
 from unskew.errors import InputError
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,9 @@ class LimitLabels(Family):
     pure sampler of the papers in its table 3.1.
     """
 
-    t: int
-    f: float = 1.0
-    at_least: int = 0
+    t: Annotated[int, Usual(1, start=2)]
+    f: Annotated[float, Usual(0, 1)] = 1.0
+    at_least: Annotated[int, Usual(0, 10)] = 0
     name: ClassVar[str] = "limit_labels"
     knob: ClassVar[str] = "f"
     free: ClassVar[Mapping[str, Any]] = {"t": 1}

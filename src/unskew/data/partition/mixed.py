@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from unskew.arrays import Array
 from unskew.data.partition.deal import shares
 from unskew.data.partition.family import Family, PartitionTask, build_family, fraction_of
 from unskew.errors import InputError
-from unskew.expression import Call
+from unskew.expression import Call, Usual
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Mixed(Family):
     weighed by ``share``.
     """
 
-    first: Any  # a family, or the call or word that names one
-    second: Any
-    share: float = 0.5
+    first: Annotated[Any, Usual(start="labels(1)")]  # a family, or the call or word that names one
+    second: Annotated[Any, Usual(start="iid")]
+    share: Annotated[float, Usual(0, 1)] = 0.5
     name: ClassVar[str] = "mixed"
     knob: ClassVar[str] = "share"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.deal import equal_shares
 from unskew.data.partition.family import Family, PartitionTask, at_least_one, no_more_than_classes
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class NiidLabels(Family):
     clients than classes, a class that nobody took goes to client y mod K; NIID-Bench leaves its samples out.
     """
 
-    k: int
+    k: Annotated[int, Usual(1, start=2)]
     name: ClassVar[str] = "niid_labels"
     knob: ClassVar[str] = "k"
     free: ClassVar[Mapping[str, Any]] = {"k": 1}

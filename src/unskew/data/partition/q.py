@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from unskew.data.partition.family import (
     fraction_of,
     no_more_than_classes,
 )
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Q(Family):
     expected.
     """
 
-    q: float
+    q: Annotated[float, Usual(0, 1, start=0.8)]
     name: ClassVar[str] = "q"
     knob: ClassVar[str] = "q"
     free: ClassVar[Mapping[str, Any]] = {"q": 1.0}
@@ -68,8 +69,8 @@ class LimitLabelsQ(Family):
     ``limit_labels_q(1, q)`` is ``q(q)``.
     """
 
-    t: int
-    q: float
+    t: Annotated[int, Usual(1, start=2)]
+    q: Annotated[float, Usual(0, 1, start=0.8)]
     name: ClassVar[str] = "limit_labels_q"
     knob: ClassVar[str] = "q"
     free: ClassVar[Mapping[str, Any]] = {"t": 1, "q": 1.0}

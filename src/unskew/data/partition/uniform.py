@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.partition.deal import equal_shares, from_logs, log_gamma_draws, shares
 from unskew.data.partition.family import Family, PartitionTask, above_zero
+from unskew.expression import Usual
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Quantity(Family):
     skewed. (The thesis notes, on p. 14, that papers promise "a power law" and give no exponent.)
     """
 
-    alpha: float
+    alpha: Annotated[float, Usual(0.1, 10, start=0.5, log=True)]
     law: Literal["dirichlet", "power"] = "dirichlet"
     name: ClassVar[str] = "quantity"
 

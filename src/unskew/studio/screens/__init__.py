@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-SCREENS = ("runs",)
+SCREENS = ("runs", "partition")
 """In the order of the navigation; the first is what opens."""
 
 
