@@ -76,6 +76,8 @@ RENEWED = {
     "budget": "End it before it goes beyond this: 500MB, 10min; none: go on.",
     "workers": "Worker processes on a CPU.",
     "device": "Another device of the kind it began on: cuda:1 for cuda.",
+    "sites": "Where the folder of its federation lies now.",
+    "deadline": "Seconds that a leg waits for a site.",
     "checkpoint": "Seconds between checkpoints; 0 writes one every round.",
     "data_folder": "Where data sets lie now.",
     "dataset": "Where its own data lies now.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 
@@ -19,6 +19,7 @@ from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing
 from unskew.core.slots import Local, Prepare
+from unskew.core.state import State
 from unskew.core.store import ClientStore
 from unskew.core.task import Sums
 from unskew.core.types import Ids, Leg, Tree, Update
@@ -147,4 +148,17 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Give back processes and memory; samples held in this process stay, and a later verb starts anew."""
+        ...
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """What an engine has beside whose clients live on other machines."""
+
+    def take_notes(self) -> dict[str, Any]:
+        """What a round's line says of those machines; the account begins anew."""
+        ...
+
+    def checkpointed(self, state: State) -> None:
+        """A checkpoint of this state stands: what clients remember elsewhere may be forgotten up to it."""
         ...

@@ -22,6 +22,8 @@ last bit, and the first rounds of a longer run are to be those of a shorter one.
 
 def device_of(spec: Spec) -> torch.device:
     """The device a spec names; ``auto`` is a GPU where there is one and the fast engine may use it."""
+    if spec.sites is not None:  # what the coordinator does itself is little: it averages, and judges
+        return torch.device("cpu")
     if spec.device == "auto":
         usable = torch.cuda.is_available() and spec.engine != "loop"
         return torch.device("cuda" if usable else "cpu")

@@ -6,6 +6,7 @@ import contextlib
 import time
 from typing import Any
 
+from unskew.core.engine import Remote
 from unskew.core.state import State, save_state
 from unskew.runs import logged
 from unskew.runs.folder import RunFolder
@@ -17,8 +18,8 @@ from unskew.runs.watchers import Ended, RoundEnded, Stopped
 class Keeper:
     """Writes a round before anybody else hears of it, and is the run's own: if it cannot write, the run fails."""
 
-    def __init__(self, spec: Spec, folder: RunFolder, state: State):
-        self.spec, self.folder = spec, folder
+    def __init__(self, spec: Spec, folder: RunFolder, state: State, engine: object = None):
+        self.spec, self.folder, self.engine = spec, folder, engine
         self.state = state  # of the last round that is in the log
         self.checkpoints = folder.path / "state" if folder.path is not None else None
         self.saved_at, self.saved = time.monotonic(), state.round
@@ -42,6 +43,8 @@ class Keeper:
         self.folder.sync()  # a checkpoint never knows more rounds than the log
         save_state(self.state, self.checkpoints)
         self.saved_at, self.saved = time.monotonic(), self.state.round
+        if isinstance(self.engine, Remote):
+            self.engine.checkpointed(self.state)
         logged.run.info("round %d: checkpoint saved in %s", self.state.round, self.checkpoints)
 
     def stopping(self, stopped: Stopped) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unskew.core import idle
-from unskew.core.engine import RunPlan
+from unskew.core.engine import Remote, RunPlan
 from unskew.core.evaluate import judge_round
 from unskew.core.round import play_round
 from unskew.core.state import State
@@ -44,7 +44,7 @@ def play_rounds(
     bar = progress_for(progress, spec.method, spec.seed, spec.rounds, state.round, shown)
     if progress is True:
         tell_columns(setup.about)
-    keeper = Keeper(spec, folder, state)
+    keeper = Keeper(spec, folder, state, plan.engine)
     own = (keeper, Logged(spec, plan, first), IdleWarning(plan), *stoppers(spec, plan.job.method, first))
     watchers = Watchers(own, (ProgressWatcher(bar), *watch))
     loop = RoundLoop(spec, setup, folder, keeper, watchers, stopped)
@@ -119,6 +119,8 @@ class RoundLoop:
         if self.correlation is not None:
             line["distance_correlation"] = self.correlation(after.params)
         ledger = plan.measuring.added_to(ledger)
+        if isinstance(plan.engine, Remote):
+            line |= plan.engine.take_notes()
         line |= with_names(ledger, plan.job.roster.names)
         self._tell(line | {"wall_s": round(time.perf_counter() - began, 6)}, after)
 

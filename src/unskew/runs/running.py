@@ -168,7 +168,7 @@ def resume(
     def prepared(source: Spec) -> tuple[Setup, State]:
         if about.get("given") and data is None:  # what was given in Python is in a file now
             source = replace(source, dataset=str(dataset))
-        setup = set_up(source, data, model, metrics=own)
+        setup = set_up(source, data, model, metrics=own, known_sites=about.get("sites"))
         if setup.about["sha256"] != about.get("sha256"):
             raise InputError(f"the data of {path} is not what the run began with; give it the same data")
         known = common_rounds(place, began, spec, len(folder.lines), undone)

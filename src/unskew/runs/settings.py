@@ -64,6 +64,8 @@ class Settings(TypedDict, total=False):
     keep: tuple[int, ...] | list[int]
     seed: int
     engine: Literal["auto", "fast", "loop"]
+    sites: str | None
+    deadline: float
     device: str
     workers: int | None
     block: int | None
@@ -89,6 +91,8 @@ class Renewed(TypedDict, total=False):
     patience: int | None
     budget: str | None
     workers: int | None
+    sites: str | None
+    deadline: float
     device: str
     checkpoint: float
     data_folder: str | None

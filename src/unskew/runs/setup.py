@@ -27,6 +27,7 @@ from unskew.data.aside import Aside
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.import_object import import_object
 from unskew.metrics import skew
 from unskew.metrics.own import Metric
 from unskew.network import network_of
@@ -118,16 +119,48 @@ def set_up(
     engine: Engine | None = None,
     metrics: Mapping[str, Metric] | None = None,
     counts: bool = True,
+    known_sites: Mapping[str, Any] | None = None,
 ) -> Setup:
     """Everything that a run needs before its first round. Nothing is written.
 
     ``engine``: one of your own; ``metrics``: those that were given in Python; ``counts``: whether clients give the
-    server their label counts, as those of a simulation do.
+    server their label counts, as those of a simulation do; ``known_sites``: what a run that goes on knows of its sites.
     """
+    if spec.sites is not None:
+        return _set_up_sites(spec, data, model, method, metrics, known_sites)
     loaded = load(spec, data, method)
     built = build(spec, loaded, model, metrics or {}, counts)
     check(spec, loaded, built)
     return start(spec, loaded, built, engine)
+
+
+def _set_up_sites(
+    spec: Spec,
+    data: Any,
+    model: Any,
+    method: str | Method | None,
+    metrics: Mapping[str, Metric] | None,
+    known: Mapping[str, Any] | None,
+) -> Setup:
+    """The same where clients live at real sites, which are found by name as plug-ins are."""
+    if data is not None or model is not None:
+        raise InputError(
+            "a run at real sites names its data set and its model; they cannot be given in Python, since code and "
+            "samples are never sent"
+        )
+    joined = import_object("unskew.sites.join:join_sites", "engine")(
+        spec, Method.parse(spec.method if method is None else method), known
+    )
+    try:
+        loaded = replace(load(spec, joined.federation, method), given=False)
+        built = build(spec, loaded, None, metrics or {}, joined.counted)
+        check(spec, loaded, built)
+        setup = start(spec, loaded, built, joined.engine)
+    except BaseException:
+        joined.engine.close()
+        raise
+    setup.about["sites"] = joined.about
+    return setup
 
 
 def load(
@@ -269,7 +302,7 @@ def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
         "labels": list(dataset.labels),
         "clients": federation.clients,
         **({} if federation.names is None else {"names": list(federation.names)}),
-        "samples": len(federation.indices),
+        "samples": int(federation.sizes.sum()),
         "sha256": content.hexdigest(),
         "given": loaded.given,
         "own_model": built.own_model,

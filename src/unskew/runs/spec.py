@@ -242,6 +242,16 @@ class Spec:
     engine: Literal["auto", "fast", "loop"] = setting(
         "auto", "training", "Which engine runs the clients; auto is fast."
     )
+    sites: str | None = setting(
+        None,
+        "training",
+        "Real sites to train at: the folder of a federation (see `unskew federation`); the data set is then the "
+        "coordinator's own, to judge by.",
+        renewable=True,
+    )
+    deadline: float = setting(
+        600.0, "training", "Seconds that a leg waits for a site.", above=0, at_most=86_400, renewable=True
+    )
     device: str = setting(
         "auto", "training", "cpu, cuda, cuda:1 or auto: a GPU where there is one.", renewable=True
     )
@@ -278,7 +288,7 @@ class Spec:
                 f"dataset of a spec is a data set's name or a path, not a {type(self.dataset).__name__}; give what was "
                 "made in Python to run itself: unskew.run(spec, dataset=...)"
             )
-        for name in ("dataset", "partition", "data_folder"):
+        for name in ("dataset", "partition", "data_folder", "sites"):
             object.__setattr__(self, name, anchor_paths(getattr(self, name)))
         if isinstance(self.network, str):
             from unskew.network import network_of  # files that it names become whole paths

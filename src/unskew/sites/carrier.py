@@ -20,9 +20,10 @@ MOST_MESSAGE = 2 * 2**30
 
 @dataclass(frozen=True)
 class Lost:
-    """No answer of a site, and why: one sentence without its name."""
+    """No answer of a site, and why: one sentence without its name. ``away``: it may come back, and was not reached."""
 
     reason: str
+    away: bool = False
 
 
 class Carrier(Protocol):
@@ -100,8 +101,8 @@ def ask_socket(path: Path, request: bytes, deadline: float | None, most: int = M
     except FrameTooLarge as problem:
         return Lost(str(problem))
     except OSError as problem:
-        return Lost(f"cannot be reached ({problem.strerror or problem})")
-    return Lost("ended in the middle of its answer") if answer is None else answer
+        return Lost(f"cannot be reached ({problem.strerror or problem})", away=True)
+    return Lost("ended in the middle of its answer", away=True) if answer is None else answer
 
 
 class FrameTooLarge(Exception):

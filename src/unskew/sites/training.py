@@ -129,6 +129,8 @@ class SiteRun:
     def visit(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Train, and keep what clients remember under the version that the coordinator names."""
         job = self._job(told)
+        if told["commit"] is not None:
+            self.commit(wire.mapping(told, "commit"))
         leg = wire.read_leg(wire.mapping(told, "leg"), job.net.initial, tuple(job.net.trainable))
         self._only_mine(leg.clients)
         moment = wire.read_moment(wire.mapping(told, "moment"))

@@ -226,6 +226,13 @@ def read_sums(told: Mapping[str, Any], like: Sums, count: int) -> Sums:
     return type(like)(**found)
 
 
+def no_sums(like: Sums, count: int) -> Sums:
+    """Sums of so many clients without a sample."""
+    tables = {f.name: getattr(like, f.name) for f in fields(like) if f.name != "answers"}
+    zeros: dict[str, Any] = {k: np.zeros((count, *v.shape[1:]), v.dtype) for k, v in tables.items()}
+    return type(like)(**zeros)
+
+
 # --- checks
 
 
@@ -252,6 +259,10 @@ def vector(told: Any, count: int, name: str) -> torch.Tensor:
         raise BadMessage(f"{name} is not one number a client")
     if name in (*WHOLE, "examples") and bool((told < 0).any()):
         raise BadMessage(f"{name} cannot be below 0")
+    if name not in (*WHOLE, "loss") and not bool(torch.isfinite(told).all()):
+        raise BadMessage(
+            f"{name} is no finite number"
+        )  # NaN in a model is the round's to refuse, by its client
     return told
 
 

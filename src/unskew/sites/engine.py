@@ -1,0 +1,289 @@
+"""The engine whose clients live at real sites: the verbs of ``core/engine.py`` as requests and answers.
+
+The server's process holds no client's sample and nothing that a client remembers: of a memory it keeps the version's
+name, in its checkpoints, and the site has the memory under that name on its own disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+
+from unskew.core.dispatch import STATISTICS, gather_results
+from unskew.core.engine import Job, RoundInputs, RunPlan
+from unskew.core.held import OWN, Moment
+from unskew.core.holdings import Holdings
+from unskew.core.questions import Query
+from unskew.core.roster import Roster
+from unskew.core.sharing import Sharing
+from unskew.core.slots import Prepare
+from unskew.core.state import State
+from unskew.core.task import Sums
+from unskew.core.types import Ids, Leg, Tree, Update, leaves, nbytes
+from unskew.core.upload import decode_update
+from unskew.engines.device_data import DeviceData
+from unskew.errors import InputError, RunFailed
+from unskew.sites import wire
+from unskew.sites.asking import Asking
+from unskew.sites.carrier import MOST_MESSAGE
+from unskew.sites.kept import ROUND
+from unskew.sites.messages import BadMessage
+
+ROOM = 64 * 2**20
+"""Bytes that an answer may take beside the models in it."""
+
+MODELS = 8
+"""Models' worth of numbers that a client's answer may hold: the trained one, and what parts report."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A site of a run, and which of the run's clients live there."""
+
+    site: str
+    first: int
+    clients: int
+
+    @property
+    def ids(self) -> Ids:
+        return np.arange(self.first, self.first + self.clients)
+
+
+class Sites:
+    """Asks sites, each for all its clients at once."""
+
+    name = "sites"
+
+    def __init__(self, asking: Asking, members: list[Member], run: str):
+        self.asking, self.members, self.run = asking, members, run
+        self._home = np.concatenate([np.full(m.clients, i) for i, m in enumerate(members)])
+        self._data: DeviceData | None = None
+        self._visits = (-1, 0)  # the round, and how many legs of it were asked for
+        self._saved: list[Mapping[str, Mapping[int, int]]] = []
+        self._commit: dict[str, Any] | None = None
+
+    # --- verbs
+
+    def hold(self, holdings: Holdings) -> None:
+        """Nothing to take: the samples are where they are."""
+
+    def choice(self, run: RunPlan) -> str:
+        return (
+            f"{len(self.members)} sites, each with its own samples: {', '.join(m.site for m in self.members)}"
+        )
+
+    def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
+        """Every site trains its clients of this leg; whose answer does not come, or is none, is left out."""
+        places = {m: rows[self._home[leg.clients[rows]] == i] for i, m in enumerate(self.members)}
+        places = {m: at for m, at in places.items() if len(at)}
+        if not places:
+            return gather_results(job, leg, rows, [])
+        version = self._next_version(round_inputs.t)
+        requests = {
+            m.site: self._request(job.roster, m)
+            | {
+                "version": version,
+                "decay": round_inputs.decay,
+                "leg": wire.write_leg(leg, at),
+                "shared": dict(round_inputs.shared),
+                "moment": wire.write_moment(round_inputs.moment, leg.clients[at]),
+                "memory": self._versions(round_inputs, leg.clients[at]),
+                "commit": self._commit,
+            }
+            for m, at in places.items()
+        }
+        asked = {m.site: at for m, at in places.items()}
+        parts = (*job.method.exchange, *job.method.encoders)
+        names = tuple(part.name for part in parts)
+        model = nbytes({k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start)
+
+        def read(site: str, told: Mapping[str, Any]) -> Update:
+            update = wire.read_update(told, leg, asked[site], tuple(job.net.trainable), names)
+            if bool(update.messages) != bool(leg.upload and job.method.encoders):
+                raise BadMessage("its update is not in the form that was asked for")
+            kept = {name: update.memory.get(name, {}) for name in names}
+            if job.batch_norm == "local":
+                kept[STATISTICS] = update.memory.get(STATISTICS, {})
+            return decode_update(job, leg, replace(update, memory=kept))
+
+        most = min(MOST_MESSAGE, ROOM + MODELS * model * max(len(at) for at in asked.values()))
+        found = self._alike(self.asking.all("visit", requests, read, most))
+        self._commit = None
+        return self._joined(job, leg, found)
+
+    def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
+        """What each client answers, in this order. An answer that is missing ends the run: no method knows what to
+        do without it."""
+        asked = {m.site: clients[self._home[clients] == i] for i, m in enumerate(self.members)}
+        requests = {
+            m.site: self._request(job.roster, m)
+            | {
+                "part": query.part,
+                "question": query.question,
+                "values": dict(query.values),
+                "clients": asked[m.site],
+                "model": model,
+                "moment": wire.write_moment(moment, asked[m.site]),
+            }
+            for m in self.members
+            if len(asked[m.site])
+        }
+
+        def read(site: str, told: Mapping[str, Any]) -> list[Tree]:
+            answers = wire.sequence(told, "answers")
+            if len(answers) != len(asked[site]):
+                raise BadMessage("it answers for other clients than were asked")
+            for tree in answers:
+                values: list[Any] = leaves(tree) if isinstance(tree, dict) else [None]
+                if not all(isinstance(v, torch.Tensor) for v in values):
+                    raise BadMessage("an answer holds something that is no tensor")
+                if not all(bool(torch.isfinite(v).all()) for v in values if v.is_floating_point()):
+                    raise BadMessage("an answer holds numbers that are not finite")
+            return answers
+
+        found = self.asking.all("query", requests, read)
+        for site in requests:
+            if site not in found:
+                raise RunFailed(
+                    f"{query.part} asks all its clients, and site {site} {self.asking.lost.get(site, 'is away')}; "
+                    "go on with `unskew resume` once it is back"
+                )
+        answer = {int(c): tree for site in requests for c, tree in zip(asked[site], found[site], strict=True)}
+        yield from (answer[int(client)] for client in clients)
+
+    def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
+        """The test set is judged here, clients' own samples where they are; who is lost counts as without samples."""
+        data, task = job.roster.dataset, job.net.task
+        if clients is None and moment.aside is not None:
+            raise InputError(
+                "samples that are set aside for all stay at their sites; write validation_of = client"
+            )
+        self._data = self._data or DeviceData(data, job.dtype)
+        if clients is None:
+            answers = self._data.judge(job.judging_net, model, None)
+            return task.sums(data.y_test, answers, data.classes)
+        nobody = np.zeros(0, np.int64)
+        none = task.sums(nobody, self._data.judge(job.judging_net, model, nobody), data.classes, nobody, 0)
+        asked = {m.site: clients[self._home[clients] == i] for i, m in enumerate(self.members)}
+        requests = {
+            m.site: self._request(job.roster, m)
+            | {
+                "clients": asked[m.site],
+                "model": model,
+                "moment": wire.write_moment(moment, asked[m.site]),
+            }
+            for m in self.members
+            if len(asked[m.site])
+        }
+
+        def read(site: str, told: Mapping[str, Any]) -> Sums:
+            return wire.read_sums(wire.mapping(told, "sums"), none, len(asked[site]))
+
+        found = self.asking.all("evaluate", requests, read, ROOM) if requests else {}
+        if not found:
+            return wire.no_sums(none, len(clients))
+        sites = list(requests)
+        tables = [found[s] if s in found else wire.no_sums(none, len(asked[s])) for s in sites]
+        order = np.concatenate([asked[s] for s in sites])
+        at = {int(client): i for i, client in enumerate(order)}
+        joined: Sums = tables[0].beside(tables[1:])
+        return joined.take(np.array([at[int(client)] for client in clients], np.int64))
+
+    def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
+        _refuse_samples(part.name)
+
+    def again(self) -> Sites:
+        _refuse_samples("a measurement against centralised training")
+
+    def close(self) -> None:
+        self.asking.carrier.close()
+        self._data = None
+
+    # --- what a run on one machine does not need
+
+    def take_notes(self) -> dict[str, Any]:
+        """What a round's line says of the sites: bytes that really travelled, and who was lost and why."""
+        return {"sites": self.asking.take_notes()}
+
+    def checkpointed(self, state: State) -> None:
+        """A checkpoint stands: with the next leg sites are told which versions the last two need; the rest can go."""
+        named: dict[str, dict[int, int]] = {}
+        for part, rows in state.clients.rows.items():
+            for client in rows:
+                row = state.clients.get(part, client, {})
+                if set(row) == {"version"}:
+                    named.setdefault(part, {})[client] = int(row["version"])
+        self._saved = [*self._saved[-1:], named]
+        if len(self._saved) == 2:
+            needed: dict[str, dict[str, list[int]]] = {}
+            for saved in self._saved:
+                for part, clients in saved.items():
+                    for client, version in clients.items():
+                        needed.setdefault(part, {}).setdefault(str(client), []).append(version)
+            self._commit = {"needed": needed, "before": (state.round + 1) * ROUND}
+
+    def _next_version(self, t: int) -> int:
+        before, legs = self._visits
+        self._visits = t, legs + 1 if before == t else 0
+        return (t + 1) * ROUND + self._visits[1]
+
+    def _request(self, roster: Roster, member: Member) -> dict[str, Any]:
+        return {"run": self.run, "roster": wire.write_roster(roster, member.ids)}
+
+    def _versions(self, inputs: RoundInputs, clients: Ids) -> dict[str, dict[str, int]]:
+        """The versions of what these clients remember, by part."""
+        found: dict[str, dict[str, int]] = {}
+        for part in inputs.store.rows:
+            for client in clients.tolist():
+                row = inputs.store.get(part, client, {})
+                if set(row) == {"version"}:
+                    found.setdefault(part, {})[str(client)] = int(row["version"])
+        return found
+
+    def _alike(self, found: dict[str, Update]) -> dict[str, Update]:
+        """The updates that look as most do: parts' reports have shapes that only clients know."""
+        layouts = {site: _layout(update) for site, update in found.items()}
+        if len(set(layouts.values())) < 2:
+            return found
+        every = list(layouts.values())
+        usual = max(every, key=every.count)
+        for site, layout in layouts.items():
+            if layout != usual:
+                self.asking.lose(site, "gave an answer that is refused: its reports look unlike the others'")
+        return {site: update for site, update in found.items() if layouts[site] == usual}
+
+    def _joined(self, job: Job, leg: Leg, found: Mapping[str, Update]) -> Update:
+        """One update with its rows in the order of the leg, as a simulation has them: sums depend on it."""
+        if not found:
+            return gather_results(job, leg, np.zeros(0, np.int64), [])
+        single = []
+        for update in found.values():
+            for i in range(len(update)):
+                more = {n: getattr(update, n) for n in ("held", "drawn", "sent")}
+                kept = {n: v[i : i + 1] if len(v) else v for n, v in more.items()}
+                single.append(replace(update.take(np.array([i])), **kept))
+        single.sort(key=lambda one: int(one.rows[0]))
+        vectors: dict[str, Any] = {
+            n: torch.cat([getattr(u, n) for u in single]) for n in ("held", "drawn", "sent")
+        }
+        return replace(Update.joined(single), **vectors)
+
+
+def _layout(update: Update) -> str:
+    """What an update looks like, beside its model: names, types and shapes of reports, names of memories."""
+
+    def told(tree: Mapping[str, Any]) -> Any:
+        return {
+            k: told(v) if isinstance(v, dict) else (str(v.dtype), list(v.shape[1:]))
+            for k, v in sorted(tree.items())
+        }
+
+    return repr((told(update.uploads), told(update.memory), len(update.sent) > 0))
+
+
+def _refuse_samples(who: str) -> NoReturn:
+    raise InputError(f"{who} moves raw samples, and those of real sites stay where they are; leave it out")
