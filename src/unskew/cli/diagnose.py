@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,8 @@ from unskew.progress import tell_columns
 if TYPE_CHECKING:
     from unskew.data import Dataset
     from unskew.data.partition import Partition
+    from unskew.report.diagnosis import Diagnosis
+    from unskew.runs.spec import Spec
 
 DEFAULT, DEFAULT_CLIENTS = "dirichlet(0.1)", 100
 """What data without a client column is split by when nothing is said: SEM's hardest setting."""
@@ -72,6 +75,14 @@ def diagnose(
     batch: Annotated[
         int, typer.Option("--batch", metavar="B", min=1, help="For the advice: samples a step.")
     ] = 32,
+    sites: Annotated[
+        Path | None,
+        typer.Option(
+            "--sites",
+            metavar="FEDERATION",
+            help="Instead of data: live sites, by label counts they agree to give.",
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """How skewed and how scarce federated data is, what to try, and what that would disclose."""
@@ -83,6 +94,13 @@ def diagnose(
     if expression and by:
         raise InputError("--partition and --by both say who holds what; keep one")
     report = options.checked_report(out)
+    if sites is not None:
+        if data is not None or expression or by or label or client:
+            raise InputError(
+                "--sites asks sites for their counts, so no data is named beside it; leave it out"
+            )
+        _tell_sites(sites, scarce, report, as_json, planned)
+        return
     from unskew.data.partition.by import column_of
 
     columns = options.TableFlags(features, drop, impute, fit)
@@ -94,12 +112,16 @@ def diagnose(
         if dataset.table is not None and column is not None and column not in dataset.table.clients:
             dataset = options.loaded(data, data_folder, label, column, columns)  # it is no feature then
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
-    count = max(1, round(cohort * part.clients)) if planned.cohort < 1 else int(planned.cohort)
-    plan = {
+    _tell(dataset, part, scarce, report, as_json, said, _plan(planned, part.clients))
+
+
+def _plan(planned: Spec, clients: int) -> dict[str, Any]:
+    """What the advice is to be for."""
+    count = max(1, round(planned.cohort * clients)) if planned.cohort < 1 else int(planned.cohort)
+    return {
         "cohort": count,
         **{name: getattr(planned, name) for name in ("rounds", "epochs", "steps", "batch")},
     }
-    _tell(dataset, part, scarce, report, as_json, said, plan)
 
 
 def _chosen(
@@ -132,7 +154,6 @@ def _tell(
 ) -> None:
     from unskew.report.about import about
     from unskew.report.diagnosis import diagnose as measure
-    from unskew.report.terminal import show
 
     found = measure(
         part.counts,
@@ -144,17 +165,57 @@ def _tell(
         names=part.names,
         **plan,
     )
+    _give(found, options.columns_told(dataset), [said] if said else [], report, as_json)
+
+
+def _tell_sites(folder: Path, scarce: int, report: str | None, as_json: bool, planned: Spec) -> None:
+    """The diagnosis of live sites: those that keep their counts to themselves are named, and left out."""
+    from unskew.report.diagnosis import diagnose as measure
+    from unskew.sites.flower.carrier import FlowerCarrier
+    from unskew.sites.folders import FederationFolder
+    from unskew.sites.survey import gather_counts
+
+    federation = FederationFolder.read(folder)
+    with FlowerCarrier(federation) as carrier:
+        there = carrier.names()
+        if not there:
+            raise InputError(
+                f"no site of {federation.name} is there; see `unskew federation status {folder}`"
+            )
+        told = gather_counts(carrier, there)
+    left_out = [f"without {site}: {reason}" for site, reason in told.unwilling.items()]
+    left_out += [f"without {site}: it is not there" for site in federation.sites if site not in there]
+    if not told.clients:
+        raise InputError(f"no site gave its label counts: {next(iter(told.unwilling.values()))}")
+    samples = int(told.counts.sum())
+    about = f"{federation.name} · {len(told.clients):,} clients at real sites · {samples:,} training samples"
+    found = measure(
+        told.counts,
+        dataset=federation.name,
+        about=about,
+        labels=told.classes,
+        scarce=scarce,
+        names=told.clients,
+        **_plan(planned, len(told.clients)),
+    )
+    _give(found, {"left_out": left_out}, left_out, report, as_json)
+
+
+def _give(found: Diagnosis, more: dict[str, Any], said: list[str], report: str | None, as_json: bool) -> None:
+    """Print a diagnosis, and write its page where one is wanted."""
+    from unskew.report.terminal import show
+
     if report is not None:
         from unskew.report.diagnosis_page import save_diagnosis
 
         save_diagnosis(found, report)
     if as_json:
-        typer.echo(json.dumps(found.as_dict() | options.columns_told(dataset) | {"report": report}))
+        typer.echo(json.dumps(found.as_dict() | more | {"report": report}))
         return
-    tell_columns(options.columns_told(dataset))
+    tell_columns(more)
     console = Console()
-    if said:
-        console.print(f"[dim]{escape(said)}[/]", soft_wrap=True)
+    for line in said:
+        console.print(f"[dim]{escape(line)}[/]", soft_wrap=True)
     show(found, console)
     if report is not None:
         console.print(f"\nreport written to [bold]{escape(report)}[/]", soft_wrap=True)

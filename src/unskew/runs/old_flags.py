@@ -9,9 +9,14 @@ from unskew.errors import InputError
 FLAGS = {"--data": "--data-folder", "--output": "--out", "--load": "--partition"}
 """Flags of the command line that have another name now."""
 
+NEWER = ("site", "federation")
+"""Commands that are younger than the new names: their own flags may be called as old ones were."""
+
 
 def with_new_flags(words: list[str], tell: Callable[[str], None]) -> list[str]:
     """A command line with its old flags by their new names; ``tell`` is given a sentence for each."""
+    if next((word for word in words if not word.startswith("-")), "") in NEWER:
+        return words
     made: list[str] = []
     for place, word in enumerate(words):
         if word == "--":

@@ -62,6 +62,11 @@ class Site:
             "end": self._end,
         }
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many samples, and of how many clients."""
+        return int(self._sizes.sum()), len(self._clients)
+
     def answer(self, request: bytes) -> bytes:
         """The answer to a request; one that is refused is answered by a sentence."""
         entry: dict[str, Any] = {"asked": "something that is no request", "bytes_in": len(request)}
