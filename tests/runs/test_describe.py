@@ -44,7 +44,7 @@ def test_the_lists_are_asked_of_the_descriptions() -> None:
         "drop_columns",
         "impute",
     }
-    watched = {"target", "metrics", "measure", "keep", "evaluate_clients", "checkpoint", "workers"}
+    watched = {"target", "metrics", "measure", "keep", "evaluate_clients", "checkpoint", "workers", "ray"}
     assert watched | {"seed", "data_folder"} == WATCHING
     assert MOVED == ("dataset", "partition")
     assert set(MOVED) < set(FREE)

@@ -74,6 +74,7 @@ RENEWED = {
     "stop": "End it once this holds, such as 'accuracy > 0.9'; none: go on.",
     "patience": "End it after so many rounds without a better accuracy; none: go on.",
     "budget": "End it before it goes beyond this: 500MB, 10min; none: go on.",
+    "ray": "Another Ray cluster: host:port, or auto for the one here.",
     "workers": "Worker processes on a CPU.",
     "device": "Another device of the kind it began on: cuda:1 for cuda.",
     "sites": "Where the folder of its federation lies now.",

@@ -174,6 +174,8 @@ def subject(
         spec = replace(spec, device=device)
     if spec.device.startswith("cuda") and not torch.cuda.is_available():
         spec = replace(spec, device="cpu")  # trained on a GPU, attacked here
+    if spec.engine == "ray":
+        spec = replace(spec, engine="fast", ray=None)  # the same numbers, and no cluster is needed
     device_of(spec)
     cpu = spec.device == "cpu" or not torch.cuda.is_available()
     if cpu and spec.precision in ("tf32", "bf16"):

@@ -24,6 +24,12 @@ def device_of(spec: Spec) -> torch.device:
     """The device a spec names; ``auto`` is a GPU where there is one and the fast engine may use it."""
     if spec.sites is not None:  # what the coordinator does itself is little: it averages, and judges
         return torch.device("cpu")
+    if spec.engine == "ray":  # the server's side; which device clients train on is the nodes' to know
+        if spec.device not in ("auto", "cpu", "cuda"):
+            raise InputError(
+                f"with engine = ray, Ray chooses among GPUs; write device = auto, cpu or cuda, not {spec.device}"
+            )
+        return torch.device("cpu")
     if spec.device == "auto":
         usable = torch.cuda.is_available() and spec.engine != "loop"
         return torch.device("cuda" if usable else "cpu")
@@ -49,6 +55,13 @@ def choose(spec: Spec, device: torch.device, work: float) -> Engine:
         if spec.compile:
             raise InputError("compile belongs to the fast engine on a GPU; leave it out for the loop")
         return Loop()
+    if spec.engine == "ray":
+        from unskew.engines.cluster.engine import OverRay
+
+        record = work / spec.rounds >= WORTH_RECORDING
+        return OverRay(spec.ray, spec.workers, spec.block, record, spec.device, spec.compile, spec.precision)
+    if spec.ray is not None:
+        raise InputError(f"ray = {spec.ray} says which cluster engine = ray uses; write engine = ray too")
     if device.type == "cuda":
         return FastGPU(str(device), spec.block, spec.compile, spec.precision)
     if spec.precision in ("tf32", "bf16"):

@@ -63,10 +63,11 @@ class Settings(TypedDict, total=False):
     measure: tuple[str, ...] | list[str]
     keep: tuple[int, ...] | list[int]
     seed: int
-    engine: Literal["auto", "fast", "loop"]
+    engine: Literal["auto", "fast", "loop", "ray"]
     sites: str | None
     deadline: float
     device: str
+    ray: str | None
     workers: int | None
     block: int | None
     compile: bool
@@ -90,6 +91,7 @@ class Renewed(TypedDict, total=False):
     stop: str | None
     patience: int | None
     budget: str | None
+    ray: str | None
     workers: int | None
     sites: str | None
     deadline: float

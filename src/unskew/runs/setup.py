@@ -26,6 +26,7 @@ from unskew.core.task import Classification
 from unskew.data.aside import Aside
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
+from unskew.engines.cluster.engine import OverRay
 from unskew.errors import InputError
 from unskew.import_object import import_object
 from unskew.metrics import skew
@@ -282,6 +283,8 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
         dealt=built.dealt,
         metrics=built.metrics,
     )
+    if isinstance(engine, OverRay):
+        engine.check(run.job)  # one that cannot travel is refused before anything is written
     net.to(loaded.device)
     memories = {part.name: part.init_server(net) for part in method.parts}
     if "divergence" in spec.measure:

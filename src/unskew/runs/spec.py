@@ -239,8 +239,14 @@ class Spec:
         renewable=True,
     )
     seed: int = setting(0, "training", "The seed of everything.")
-    engine: Literal["auto", "fast", "loop"] = setting(
-        "auto", "training", "Which engine runs the clients; auto is fast."
+    engine: Literal["auto", "fast", "loop", "ray"] = setting(
+        "auto", "training", "Which engine runs the clients; auto is fast, ray is many machines."
+    )
+    ray: str | None = setting(
+        None,
+        "watching",
+        "Which Ray cluster engine = ray uses: host:port, or auto for the one here; default: one of its own.",
+        renewable=True,
     )
     sites: str | None = setting(
         None,

@@ -26,6 +26,7 @@ import torch.multiprocessing as tmp
 from torch import Tensor
 
 from unskew.core.types import Tree
+from unskew.engines.device_data import tensor_of
 from unskew.errors import RunFailed
 
 log = logging.getLogger("unskew.engines.workers")  # a name that users listen to: it stays where modules move
@@ -47,11 +48,12 @@ class Board:
     flat: Tensor  # [rows, numbers]
 
     @staticmethod
-    def like(model: Tree, rows: int) -> Board:
+    def like(model: Tree, rows: int, shared: bool = True) -> Board:
         numbers = sum(v.numel() for v in model.values())
         dtype = next(iter(model.values())).dtype
         flat = torch.zeros(rows, numbers, dtype=dtype)
-        flat.share_memory_()  # type: ignore[no-untyped-call]
+        if shared:
+            flat.share_memory_()  # type: ignore[no-untyped-call]
         return Board(tuple(model), tuple(v.shape for v in model.values()), flat)
 
     def fits(self, model: Tree, rows: int) -> bool:
@@ -246,10 +248,10 @@ def as_arrays(tree: Any) -> Any:
     """Trees of tensors as arrays, nested dicts included: a copy through a pipe, and no file handles."""
     if isinstance(tree, dict):
         return {k: as_arrays(v) for k, v in tree.items()}
-    return tree.detach().numpy() if isinstance(tree, Tensor) else tree
+    return tree.detach().cpu().numpy() if isinstance(tree, Tensor) else tree
 
 
 def as_tensors(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {k: as_tensors(v) for k, v in tree.items()}
-    return torch.from_numpy(tree) if isinstance(tree, np.ndarray) else tree
+    return tensor_of(tree) if isinstance(tree, np.ndarray) else tree

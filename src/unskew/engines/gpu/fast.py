@@ -107,13 +107,23 @@ class FastGPU(Here):
         return said + last + compiled
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
-        device_data, together = self.device_data(job), _together(job, round_inputs.cohort)
-        padded = pad_varying(job.method.objective, round_inputs.shared)
-        round_inputs = replace(round_inputs, shared=padded)
-        training = LocalTraining(job.net, job.method.objective, job.local, job.seed)
+        self.device_data(job)  # the model goes to the device before plans are made for it
+        round_inputs = self.padded(job, round_inputs)
         client_jobs = [
             make_client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
         ]
+        return gather_results(job, leg, rows, self.trained(job, leg, client_jobs, round_inputs))
+
+    def padded(self, job: Job, round_inputs: RoundInputs) -> RoundInputs:
+        """What parts hand out, where its size may change padded to what captured steps can take."""
+        return replace(round_inputs, shared=pad_varying(job.method.objective, round_inputs.shared))
+
+    def trained(
+        self, job: Job, leg: Leg, client_jobs: list[ClientJob], round_inputs: RoundInputs
+    ) -> list[ClientResult]:
+        """These clients' answers, in the order given."""
+        device_data, together = self.device_data(job), _together(job, round_inputs.cohort)
+        training = LocalTraining(job.net, job.method.objective, job.local, job.seed)
         client_jobs, moved = device_data.make_room(client_jobs)
         if moved:  # captured steps read the pool where it was
             self._stages.clear()
@@ -136,7 +146,7 @@ class FastGPU(Here):
                 self._halve(self._room(job, together, size))
                 continue
             returns |= dict(zip(chosen, done, strict=True))
-        return gather_results(job, leg, rows, [returns[i] for i in range(len(client_jobs))])
+        return [returns[i] for i in range(len(client_jobs))]
 
     def judged(
         self,

@@ -1,0 +1,199 @@
+"""What an actor of the cluster does: pieces of work by the fast engine's own code, on one core or on one GPU."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from unskew.arrays import Array
+from unskew.core.types import Leg
+from unskew.data.mapped import Mapped
+from unskew.engines.cpu.pieces import (
+    Judgement,
+    SharedSamples,
+    WorkPiece,
+    answer,
+    carried_out,
+    client_jobs_of,
+    holdings_of,
+    leg_of,
+    once,
+)
+from unskew.engines.cpu.workers import Board, keep_memory
+from unskew.engines.device_data import tensor_of
+from unskew.engines.gpu.fast import FastGPU
+from unskew.errors import InputError
+from unskew.version import __version__
+
+
+@dataclass
+class Flat:
+    """Models as they travel: an array of rows, which nodes keep once and all actors on them read in place."""
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    rows: Array  # [rows, numbers]
+
+
+@dataclass
+class Asked:
+    """A piece of work, with the models that its clients begin with where each has its own."""
+
+    number: int
+    piece: Any
+    starts: Array | None = None
+
+
+@dataclass
+class Answered:
+    """What came of it; ``rows`` is what was written on boards."""
+
+    number: int
+    back: Any
+    rows: Array | None = None
+
+
+@dataclass
+class Laid:
+    """A tensor as an array that travels without a copy, whatever its layout."""
+
+    array: Array
+    channels_last: bool = False
+
+    @staticmethod
+    def out(value: Any) -> Any:
+        if isinstance(value, Mapped):
+            return value
+        last = value.dim() == 4 and not value.is_contiguous()
+        return Laid(np.ascontiguousarray((value.permute(0, 2, 3, 1) if last else value).numpy()), last)
+
+    def tensor(self) -> torch.Tensor:
+        value = tensor_of(self.array)
+        return value.permute(0, 3, 1, 2) if self.channels_last else value
+
+
+class Hand:
+    """One actor. It holds the job and the samples of its node, and answers pieces of work until nobody asks."""
+
+    def __init__(self, version: str, device: tuple[Any, ...] | None):
+        self.version = version
+        self.setup: dict[str, Any] = {}
+        self.gpu = None if device is None else FastGPU(*device)
+        if self.gpu is None:
+            torch.set_num_threads(1)
+            keep_memory()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
+
+    def ready(self) -> tuple[int, str]:
+        """(process, why it cannot work here)."""
+        problem = ""
+        if self.version != __version__:
+            problem = (
+                f"has unskew {__version__} and not {self.version}; install the same version on every node"
+            )
+        return os.getpid(), problem
+
+    def work(self, fresh: dict[str, Any], asked: list[Asked]) -> tuple[list[Answered], Exception | None]:
+        """The answers to these pieces of work, or what went wrong."""
+        import ray
+
+        done: list[Answered] = []
+        try:
+            for name, (ref,) in fresh.items():
+                self.setup[name] = _read(name, ray.get(ref))
+            done.extend(self._answered(one) for one in asked)
+        except Exception as problem:
+            return [], problem
+        return done, None
+
+    def _answered(self, asked: Asked) -> Answered:
+        if isinstance(asked.piece, Judgement):
+            flat: Flat = self.setup["flat"]
+            self.setup["models"] = Board(flat.names, flat.shapes, tensor_of(flat.rows))
+            return Answered(asked.number, self._answer(self.setup, asked.piece))
+        here, work, board = _alone(self.setup, asked)
+        back = self._answer(here, work)
+        self.setup.update({k: v for k, v in here.items() if k.startswith("made of ")})
+        rows = asked.piece.rows
+        written = work.adds is not None or back[0].message is None
+        found = {int(rows[i]): one for i, one in back.items()}
+        return Answered(asked.number, found, board.flat.numpy() if written else None)
+
+    def _answer(self, setup: dict[str, Any], work: Any) -> Any:
+        return answer(setup, work) if self.gpu is None else _answer_on_gpu(self.gpu, setup, work)
+
+
+def _alone(setup: dict[str, Any], asked: Asked) -> tuple[dict[str, Any], WorkPiece, Board]:
+    """The leg as if it had no other rows: so an actor needs no room for models that others train."""
+    order, *rest = setup["leg"]
+    flat: Flat = setup["flat"]
+    leg: Leg = order
+    piece: WorkPiece = asked.piece
+    rows, shown = piece.rows, tensor_of(flat.rows)
+    if asked.starts is not None:
+        shown = torch.cat([shown[:1], tensor_of(asked.starts)])
+    elif len(shown) == 1:  # the model that drift is measured against is the one that all begin with
+        shown = shown.expand(2, -1)
+    model = Board(flat.names, flat.shapes, shown)
+    work = replace(piece, rows=np.arange(len(rows)))
+    if piece.adds is None:
+        board, name = Board.like(model.row(0), len(rows), shared=False), "answers"
+    else:
+        wide = {k: v.to(torch.float64) for k, v in model.row(0).items()}
+        board, name = Board.like(wide, 1, shared=False), "sums"
+        work.adds = 0, piece.adds[1]
+    cut = replace(leg, clients=leg.clients[rows], settings=leg.settings.rows(rows))
+    return setup | {"leg": (cut, *rest), "models": model, name: board}, work, board
+
+
+def _answer_on_gpu(engine: FastGPU, setup: dict[str, Any], work: Any) -> Any:
+    """The same by the GPU engine."""
+    job = setup["job"]
+    dataset = once(setup, "samples", lambda s: s.dataset())
+    engine.hold(holdings_of(setup, dataset))
+    device_data = engine.device_data(job)
+    if isinstance(work, Judgement):
+        model = {k: v.to(engine.device) for k, v in setup["models"].row(0).items()}
+        return device_data.judge(job.judging_net, model, work.places, work.test, details=work.details)
+    leg, round_inputs, holdings = leg_of(setup, dataset, work, engine.device)
+    round_inputs = engine.padded(job, round_inputs)
+    client_jobs = client_jobs_of(job, leg, round_inputs, holdings, work)
+    return carried_out(
+        setup,
+        work,
+        client_jobs,
+        lambda some: engine.trained(job, leg, some, round_inputs),
+        len(client_jobs),
+    )
+
+
+def _read(name: str, value: Any) -> Any:
+    """A piece of set-up as it was told, of what travelled."""
+    if name == "job":
+        import ray
+
+        try:
+            return ray.cloudpickle.loads(value)
+        except ImportError as problem:
+            raise InputError(
+                f"a node of the cluster cannot load the model or a part of the method ({problem}); install that "
+                "module on every node"
+            ) from None
+    if name == "samples":
+        samples: SharedSamples = value
+        for lies in samples.tensors.values():
+            if isinstance(lies, Mapped) and not os.path.exists(lies.file):
+                raise InputError(
+                    f"a node of the cluster does not see {lies.file}; put it on a file system that all nodes share"
+                )
+        return replace(
+            samples, tensors={k: v.tensor() if isinstance(v, Laid) else v for k, v in samples.tensors.items()}
+        )
+    if name == "lists":
+        return {k: v.tensor() for k, v in value.items()}
+    return value

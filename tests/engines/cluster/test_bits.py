@@ -1,0 +1,146 @@
+"""A run over a cluster of three nodes ends in the bits of the fast engine, whoever is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from ray_cluster import Cluster, three_nodes
+from unskew.core.engine import Engine
+from unskew.core.types import leaves
+from unskew.engines.cluster.actors import ClusterCrew
+from unskew.engines.cluster.engine import OverRay
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.gpu.fast import FastGPU
+from unskew.machine.threads import single_threaded
+from unskew.runs.folder import RunFolder
+from unskew.runs.rounds import play_rounds
+from unskew.runs.setup import set_up
+from unskew.runs.spec import Spec
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+METHODS = [
+    "fedavg",
+    "scaffold+sem",
+    "fedprox(mu=0.1)+phase_shift(2)",
+    "feddyn+fednova",
+    "moon+fedavgm",
+    "flea(last, share=0.5)",
+    "fedgen(start=1, steps=3, batch=8)",
+    "fedmix+fedadam",
+    "fedaug(0.3)+topk(0.2)",
+    "daca+quantize(8)",
+    "kld+dynamic",
+    "fedrs+oversample+ccvr",
+]
+"""Every slot, clients that remember, questions, raw samples that move."""
+
+
+class Kept(OverRay):
+    """An engine whose actors stay for the next run: starting them takes longer than these runs."""
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with three_nodes() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: Cluster) -> Iterator[OverRay]:
+    made = Kept()
+    yield made
+    OverRay.close(made)
+
+
+def play(engine: Engine, method: str = "fedavg", **more: Any) -> tuple[Any, Any]:
+    """(everything that a resume would read, the log) of a small run."""
+    settings = {"clients": 12, "cohort": 5, "rounds": 2, "model": "mlp", "epochs": 2, "fraction": 0.4}
+    spec = Spec.of({"dataset": "digits", "method": method, "partition": "dirichlet(2)", **settings, **more})
+    with single_threaded():
+        setup = set_up(spec, engine=engine)
+        folder = RunFolder(None)
+        done = play_rounds(spec, setup, folder, setup.state, False, ())
+    log = [{k: v for k, v in line.items() if k not in ("wall_s", "seconds")} for line in folder.lines]
+    return done.state, log
+
+
+def same(one: Any, other: Any) -> None:
+    """Two runs end in the same bits: model, server's and clients' memories, log."""
+    (a, log_a), (b, log_b) = one, other
+    for mine, theirs in (
+        (a.params, b.params),
+        (a.server, b.server),
+        (
+            {p: {str(c): a.clients.get(p, c, {}) for c in rows} for p, rows in a.clients.rows.items()},
+            {p: {str(c): b.clients.get(p, c, {}) for c in rows} for p, rows in b.clients.rows.items()},
+        ),
+    ):
+        left, right = leaves(mine), leaves(theirs)
+        assert len(left) == len(right)
+        assert all(torch.equal(x, y) for x, y in zip(left, right, strict=True))
+    assert log_a == log_b
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_three_nodes_end_in_the_bits_of_the_fast_engine(method: str, engine: OverRay) -> None:
+    """Twelve methods, in every slot of a round."""
+    same(play(engine, method), play(FastCPU(1), method))
+
+
+def test_convolutions_and_recorded_steps_keep_their_bits(engine: OverRay) -> None:
+    """Layouts travel, and a step recorded in an actor is the one recorded here."""
+    more: dict[str, Any] = {"model": "small_cnn", "rounds": 1, "epochs": 1}
+    same(play(engine, **more), play(FastCPU(1), **more))
+    engine.record = True
+    try:
+        engine.told.clear()
+        same(play(engine, "flea(last)"), play(FastCPU(1, record=True), "flea(last)"))
+    finally:
+        engine.record = False
+        engine.told.clear()
+
+
+def test_sums_alone_keep_their_bits(engine: OverRay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only a cohort's sum is kept, actors add the same blocks up."""
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
+    same(play(engine, "scaffold"), play(FastCPU(1), "scaffold"))
+
+
+def test_a_node_removed_twice_in_a_round_changes_nothing(
+    cluster: Cluster, engine: OverRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a lost node had is given to others, and a node that comes is given work."""
+    expected = play(FastCPU(1), "scaffold", clients=40, cohort=40, rounds=1)
+    give, removed = ClusterCrew._give, []
+
+    def give_and_remove(self: ClusterCrew, waiting: Any, work: Any) -> None:
+        give(self, waiting, work)
+        if len(removed) < 2 and len(work) > 3:
+            busy = [a for a in self.actors if a.doing and a.node in cluster.nodes]
+            if busy:
+                removed.append(busy[0].node)
+                cluster.remove(busy[0].node)
+
+    monkeypatch.setattr(ClusterCrew, "_give", give_and_remove)
+    found = play(engine, "scaffold", clients=40, cohort=40, rounds=1)
+    assert len(set(removed)) == 2
+    same(found, expected)
+    cluster.add()
+    cluster.add()
+
+
+def test_the_gpu_engine_runs_inside_an_actor(cluster: Cluster) -> None:
+    """Where Ray sees a GPU, an actor runs the GPU engine: here on a CPU, as its own tests do."""
+    inside = OverRay(workers=1, device=("cpu",))
+    found = play(inside, "scaffold+sem")
+    expected = play(FastGPU("cpu"), "scaffold+sem")
+    for name, value in expected[0].params.items():
+        assert torch.allclose(found[0].params[name], value, rtol=1e-5, atol=1e-7)

@@ -1,0 +1,62 @@
+"""A Ray cluster of three nodes on this machine, for tests: one at a time, whichever of pytest's processes asks."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from filelock import FileLock
+
+STORE = 80 * 2**20
+"""Bytes of a node's object store: the least that Ray takes."""
+
+
+class Cluster:
+    """Nodes that come and go."""
+
+    def __init__(self, inner: Any, nodes: int):
+        self.inner = inner
+        self.address: str = inner.address
+        self.head: str = inner.head_node.node_id
+        self.nodes = {}
+        for _ in range(nodes - 1):
+            self.add()
+
+    def add(self) -> str:
+        node = self.inner.add_node(num_cpus=1, object_store_memory=STORE)
+        self.nodes[node.node_id] = node
+        return str(node.node_id)
+
+    def remove(self, node: str) -> None:
+        """As if its plug were pulled."""
+        self.inner.remove_node(self.nodes.pop(node), allow_graceful=False)
+
+
+@contextlib.contextmanager
+def three_nodes(nodes: int = 3, joined: bool = True) -> Iterator[Cluster]:
+    """A cluster; ``joined``: this process is connected to it."""
+    pytest.importorskip("ray")
+    from unskew.engines.cluster.connect import load_ray
+
+    ray = load_ray()
+    from ray.cluster_utils import Cluster as Inner
+
+    with FileLock(Path(tempfile.gettempdir()) / "unskew-ray-tests.lock"):
+        head = {
+            "num_cpus": 1,
+            "include_dashboard": False,
+            "object_store_memory": STORE,
+            "_system_config": {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500},
+        }
+        inner = Inner(initialize_head=True, head_node_args=head)
+        try:
+            if joined:
+                ray.init(address=inner.address, log_to_driver=False, logging_level="ERROR")
+            yield Cluster(inner, nodes)
+        finally:
+            ray.shutdown()
+            inner.shutdown()
