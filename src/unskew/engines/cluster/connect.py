@@ -135,7 +135,7 @@ def _refusal(address: str | None, said: str) -> str:
 
 def _hush(ray: Any) -> None:
     """A lost node is our business: Ray would print its last words on standard output, where results are told."""
-    inner = getattr(getattr(ray, "_private", None), "worker", None)
+    inner: Any = getattr(getattr(ray, "_private", None), "worker", None)
     if hasattr(inner, "print_to_stdstream"):
         inner.print_to_stdstream = lambda *said, **more: None
 
