@@ -24,7 +24,8 @@ def load_federation(
     from unskew.data.partition.by import column_of
     from unskew.data.sources import SOURCES
 
-    if spec.label is not None and (data is not None or spec.dataset.partition("(")[0] in SOURCES):
+    given = data is not None and spec.sites is None  # of real sites the data set is the coordinator's own
+    if spec.label is not None and (given or spec.dataset.partition("(")[0] in SOURCES):
         raise InputError(
             f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
             "(what reports call the method is method_label)"

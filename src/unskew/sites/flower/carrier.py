@@ -75,7 +75,7 @@ class FlowerCarrier:
                             f"wants to send {len(data):,} bytes, and {most:,} is the most that was expected"
                         )
                     )
-                found[site] = Lost(lost) if lost else data
+                found[site] = Lost(lost, bool(told["away"])) if lost else data
         return {site: found[site] for site in requests}
 
     def close(self) -> None:

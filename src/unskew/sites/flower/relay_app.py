@@ -105,15 +105,15 @@ def _ask(grid: Grid, there: socket.socket, order: dict[str, Any]) -> bool:
 
 def _answer(there: socket.socket, node: str, reply: Message) -> None:
     if reply.has_error():
-        _tell(there, node, f"gave no answer ({reply.error.reason})", b"")
+        _tell(there, node, f"gave no answer ({reply.error.reason})", b"", away=True)
         return
     found: Any = reply.content.get(RECORD, {})
-    data, lost = found.get("data", b""), found.get("lost", "")
+    data, lost, away = found.get("data", b""), found.get("lost", ""), found.get("away") is True
     if not isinstance(data, bytes) or not isinstance(lost, str):
         data, lost = b"", "answered with something that is no message"
-    _tell(there, node, lost, data)
+    _tell(there, node, lost, data, away)
 
 
-def _tell(there: socket.socket, node: str, lost: str, data: bytes) -> None:
-    send_frame(there, json.dumps({"node": node, "lost": lost}).encode())
+def _tell(there: socket.socket, node: str, lost: str, data: bytes, away: bool = False) -> None:
+    send_frame(there, json.dumps({"node": node, "lost": lost, "away": away}).encode())
     send_frame(there, data)

@@ -82,7 +82,7 @@ def answer(message: Any, socket: Path) -> Any:
         told: dict[str, Any] = {"lost": "takes no messages but unskew's"}
     else:
         found = ask_socket(socket, message.content[RECORD]["data"], None)
-        told = {"lost": found.reason} if isinstance(found, Lost) else {"data": found}
+        told = {"lost": found.reason, "away": found.away} if isinstance(found, Lost) else {"data": found}
     return Message(RecordDict({RECORD: ConfigRecord(told)}), reply_to=message)
 
 
