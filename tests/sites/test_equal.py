@@ -1,0 +1,96 @@
+"""What was simulated is what is deployed: sites give the numbers of the simulation on the same data, to the last bit."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from local_sites import LocalSites, deal
+
+import unskew
+from unskew.runs.load_data import load_federation
+from unskew.runs.spec import Spec
+
+METHODS = (
+    "fedavg",
+    "fedprox",
+    "scaffold",
+    "fednova",
+    "feddyn",
+    "moon",
+    "fedlc",
+    "fedntd",
+    "sem(via=relay)",
+    "scaffold+sem(via=relay)",
+    "phase_shift(2)",
+    "fedaug(0.2)",
+    "kld+oversample+dynamic",
+    "flea(last)",
+    "ccvr",
+    "fedgen",
+    "2p_fedaug",
+    "phase_shift(2)+fedaug(0.2)",
+    "fedfa",
+    "scaffold+topk(0.1)+quantize(8)",
+)
+
+SIMULATED = Spec(
+    dataset="digits",
+    partition="dirichlet(3.0)",
+    clients=4,
+    samples_per_client=60,
+    min_samples=20,
+    rounds=3,
+    lr=0.1,
+    batch=10,
+    model="mlp(hidden=[16])",
+    engine="loop",
+)
+
+
+@pytest.fixture(scope="module")
+def sites(tmp_path_factory):
+    """Three processes, the first of which has two clients."""
+    folder = tmp_path_factory.mktemp("sites")
+    federation, _ = load_federation(SIMULATED, None)
+    found = LocalSites(folder / "ops", deal(federation, folder / "data", ("north", "south", "east")))
+    yield found.start_all()
+    found.close()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("precision", ["fp32", "fp64"])
+def test_sites_have_the_bits_of_the_simulation(sites, method, precision):
+    settings = SIMULATED.as_dict() | {"method": method, "precision": precision}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        simulated = unskew.run(Spec(**settings), progress=False)
+        deployed = unskew.run(Spec(**settings), progress=False, sites=str(sites.folder))
+    for name, value in simulated.state.params.items():
+        assert torch.equal(value, deployed.state.params[name]), name
+    for line, other in zip(simulated.folder.lines, deployed.folder.lines, strict=True):
+        assert other["global_test_accuracy"] == line["global_test_accuracy"]
+        assert other["bytes"] == line["bytes"]
+        assert other["sites"]["bytes_up"] > 0
+
+
+def test_the_server_keeps_names_of_memories_and_no_memory(sites, tmp_path):
+    run = unskew.run(SIMULATED, method="scaffold", sites=str(sites.folder), out=tmp_path / "run", progress=False)
+    rows = run.state.clients.rows["scaffold"]
+    assert sorted(rows) == [0, 1, 2, 3]
+    assert all(set(row) == {"version"} for row in rows.values())
+
+
+def test_a_site_forgets_what_no_checkpoint_needs(sites, tmp_path):
+    settings = {"method": "scaffold", "rounds": 6, "checkpoint": 0.0, "progress": False}
+    run = unskew.run(SIMULATED, sites=str(sites.folder), out=tmp_path / "run", **settings)
+    name = run.plan.engine.run
+    kept = sorted((sites.folder / "south" / "runs" / name).glob("memories/*/scaffold-*"))
+    assert [path.stem for path in kept] == ["scaffold-4000000", "scaffold-5000000", "scaffold-6000000"]
+
+
+def test_clients_own_accuracies_come_with_consent(sites):
+    run = unskew.run(SIMULATED, client_test=0.2, sites=str(sites.folder), progress=False)
+    assert run.folder.lines[-1]["mean_client_test_accuracy"] > 0
+    assert list(run.job.roster.names) == ["north/ward0", "north/ward1", "south", "east"]
