@@ -12,7 +12,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas  # noqa: F401  so that a site, which is forked, need not
 
+from unskew.engines.cpu.workers import die_with
 from unskew.sites.carrier import connect
 from unskew.sites.data import SiteData
 from unskew.sites.officer_log import OfficerLog
@@ -23,6 +25,19 @@ from unskew.sites.words import KINDS, RAW_SAMPLES
 
 EVERYTHING = Policy(allow=frozenset(KINDS) - {RAW_SAMPLES})
 FORK = multiprocessing.get_context("fork")
+
+
+def live_again(*given) -> None:
+    """A site that is started again, without what a test changed, whenever it was killed."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while True:
+        me = os.getpid()
+        child = os.fork()
+        if not child:
+            die_with(me)
+            live(*given)
+        os.waitpid(child, 0)
+        given = (*given[:-1], None)
 
 
 def live(name: str, data: SiteData, folder: Path, policy: Policy, socket: Path, change) -> None:
@@ -43,11 +58,11 @@ class LocalSites:
         (folder / "sockets.json").write_text(json.dumps({k: str(v) for k, v in self.sockets.items()}))
         self.processes: dict[str, multiprocessing.process.BaseProcess] = {}
 
-    def start(self, name: str, policy: Policy | None = None, change=None) -> None:
+    def start(self, name: str, policy: Policy | None = None, change=None, again: bool = False) -> None:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         given = name, self.data[name], folder, policy or self.policy, self.sockets[name], change
-        process = FORK.Process(target=live, args=given, daemon=True)
+        process = FORK.Process(target=live_again if again else live, args=given, daemon=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
             process.start()
@@ -64,6 +79,11 @@ class LocalSites:
         for name in self.data:
             self.start(name)
         return self
+
+    def restart(self, name: str, **more) -> None:
+        if name in self.processes:
+            self.kill(name)
+        self.start(name, **more)
 
     def kill(self, name: str) -> None:
         process = self.processes.pop(name)

@@ -1,4 +1,4 @@
-"""What was simulated is what is deployed: sites give the numbers of the simulation on the same data, to the last bit."""
+"""What was simulated is what is deployed: on the same data sites give the simulation's numbers, to the last bit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 import torch
-from local_sites import LocalSites, deal
 
 import unskew
+from local_sites import LocalSites, deal
 from unskew.runs.load_data import load_federation
 from unskew.runs.spec import Spec
 
@@ -76,7 +76,9 @@ def test_sites_have_the_bits_of_the_simulation(sites, method, precision):
 
 
 def test_the_server_keeps_names_of_memories_and_no_memory(sites, tmp_path):
-    run = unskew.run(SIMULATED, method="scaffold", sites=str(sites.folder), out=tmp_path / "run", progress=False)
+    run = unskew.run(
+        SIMULATED, method="scaffold", sites=str(sites.folder), out=tmp_path / "run", progress=False
+    )
     rows = run.state.clients.rows["scaffold"]
     assert sorted(rows) == [0, 1, 2, 3]
     assert all(set(row) == {"version"} for row in rows.values())

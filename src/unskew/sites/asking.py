@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import time
 from collections import Counter
@@ -93,7 +94,9 @@ class Asking:
             sent[site] = Message(verb, values, self.session, self.number).encode()
         answers: dict[str, bytes | Lost]
         try:
-            answers = self.carrier.ask(sent, None if ends is None else max(0.05, _left(ends)), most)
+            answers = self.carrier.ask(
+                sent, None if ends is None else max(0.1, math.ceil(10 * _left(ends)) / 10), most
+            )
         except (RunFailed, InputError) as broken:  # nobody can be reached: the SuperLink may come back
             if _left(ends) <= AGAIN:
                 raise

@@ -35,6 +35,9 @@ from unskew.sites.words import ACCURACIES, RAW_SAMPLES, kinds_of
 
 log = logging.getLogger("unskew.sites")
 
+FIRST = 120.0
+"""Seconds that sites have at least to get ready for a run, whatever the deadline of a leg is."""
+
 SOCKETS = "sockets.json"
 """In a federation's folder without Flower: site -> where its process listens, all on this machine."""
 
@@ -91,12 +94,14 @@ def join_sites(spec: Spec, method: Method, known: Mapping[str, Any] | None = Non
     _refuse_simulated(spec, method)
     dataset = _own_data(spec)
     carrier, names = open_carrier(spec.sites)
-    asking = Asking(carrier, spec.deadline)
+    asking = Asking(carrier, max(spec.deadline, FIRST))  # a site reads its data before it answers
     try:
-        return _join(spec, method, dataset, asking, names, known)
+        joined = _join(spec, method, dataset, asking, names, known)
     except BaseException:
         carrier.close()
         raise
+    asking.deadline = spec.deadline
+    return joined
 
 
 def _join(
