@@ -18,6 +18,7 @@ from unskew.core.method import Method
 from unskew.core.slots import Objective, Step
 from unskew.core.types import Tree
 from unskew.data import Federation
+from unskew.engines import first_layer
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.recorded import KEPT, aten, layout_key, rewrite_graph
 from unskew.parts import PARTS
@@ -56,8 +57,9 @@ def apart(method: str, **settings: object) -> float:
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_objective_agrees_with_the_loop(name: str) -> None:
-    """To 1e-9 in float64 after two rounds of the example each part gives of itself."""
+def test_every_objective_agrees_with_the_loop(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To 1e-9 in float64 after two rounds of each part's own example; first layers are lifted where they can be."""
+    monkeypatch.setattr(first_layer, "WORTH", float("inf"))
     assert apart(PARTS[name].example or name) < 1e-9
 
 

@@ -82,5 +82,9 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
         return good.numpy()
     for value in (v for tree in trees for v in tree.values()):
         if value.is_floating_point():
-            good &= torch.isfinite(value).reshape(len(update), value[:1].numel()).all(1).cpu()
+            rows = value.reshape(len(update), value[:1].numel())
+            sound = torch.isfinite(rows.sum(1))  # what is not finite stays in a sum, which takes one pass
+            if not sound.all():  # a sum of large numbers may be infinite by itself
+                sound[~sound] = torch.isfinite(rows[~sound]).all(1)
+            good &= sound.cpu()
     return good.numpy()

@@ -4,13 +4,14 @@ For small dense models Python, ``vmap`` and autograd cost more than the arithmet
 every step, so the operations that they end in are recorded (``make_fx``), cleared of those that do nothing, and
 replayed over other tensors of the same shapes. Two rewrites save passes over memory: a weight's gradient is
 computed in the layout of the weight, and where it only moves the weight the product is added to the weight itself.
+A first layer whose weights do nothing else is not even multiplied step by step (``first_layer.py``).
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,11 +22,19 @@ from torch.nn.functional import pad
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
+from unskew.engines.first_layer import lift_first_layers, plan_first_layers
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 aten = torch.ops.aten
 
-Recording = Callable[..., Any]
+
+@dataclass(frozen=True)
+class Recording:
+    """A step to replay, and the layers whose weights it leaves as they are until the visit ends."""
+
+    play: Callable[..., Any]
+    lifted: tuple[str, ...] = ()
+
 
 KEPT = 256
 """Recordings kept; a run whose sizes never settle makes them anew."""
@@ -51,6 +60,9 @@ def play_recorded(
     values: list[Tensor] = []
     alike: tuple[Any, ...] = ()
     clients = 0
+    first = plan_first_layers(block, pool)
+    lifted: list[Tensor] = []
+    shown: tuple[int, tuple[str, ...]] = (0, ())
     with torch.no_grad():
         for s in range(block.steps):
             if block.active[s] != clients:
@@ -65,12 +77,18 @@ def play_recorded(
                     *layout_key(held),
                 )
             padded = training.net.norms and block.padded[s]  # without batch norm it makes no difference
-            key = (alike, clients, padded)
+            key = (alike, clients, padded, first is not None)
             if key not in known:
                 if len(known) >= KEPT:
                     known.clear()
-                known[key] = _record(stepper, clients, padded, [*held], values)
-            known[key](*values)
+                known[key] = _record(stepper, clients, padded, [*held], values, lift=first is not None)
+            step = known[key]
+            if first is not None and (clients, step.lifted) != shown:
+                shown = clients, step.lifted
+                lifted = first.first_rows(clients, step.lifted, block.params, pool)
+            step.play(*values, *lifted)
+        if first is not None:
+            first.end(block.params)
 
 
 def _widened(block: ClientStack) -> ClientStack:
@@ -113,7 +131,7 @@ def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
 
 
 def _record(
-    stepper: Stepper, clients: int, padded: bool, names: list[str], values: list[Tensor]
+    stepper: Stepper, clients: int, padded: bool, names: list[str], values: list[Tensor], lift: bool
 ) -> Recording:
     from torch.fx.experimental.proxy_tensor import make_fx  # takes half a second to load
 
@@ -134,10 +152,13 @@ def _record(
         aside = [
             v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)
         ]
-        return rewrite_graph(make_fx(step)(*values[:2], values[2].clone(), *aside))
+        traced = make_fx(step)(*values[:2], values[2].clone(), *aside)
+    play = rewrite_graph(traced)
+    lifted = lift_first_layers(traced, names) if lift else ()
+    return Recording(traced.forward if lifted else play, lifted)
 
 
-def rewrite_graph(traced: torch.fx.GraphModule) -> Recording:
+def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
     """What was recorded, doing the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
