@@ -32,8 +32,14 @@ def main() -> int:
     as_json = flags.pop("json")
 
     def show(**changed: object) -> None:
-        found, shown = answered(tell=lambda line: print(line, file=sys.stderr, flush=True), **flags | changed)
-        print(json.dumps(found) if as_json else f"{shown}\n", flush=True)
+        found = answered(
+            tell=lambda line: print(line, file=sys.stderr, flush=True),
+            show=lambda block: None if as_json else print(block, flush=True),
+            **flags | changed,
+        )
+        print(json.dumps(found) if as_json else "", flush=True)
+        if "stopped" in found:
+            raise KeyboardInterrupt
 
     try:
         if len(sys.argv) > 1:

@@ -23,6 +23,7 @@ from unskew.bench.compare import Score, row
 from unskew.bench.jobs import CLASSES, StandardJob
 from unskew.bench.peak import multiply_adds_a_second
 from unskew.bench.peers import PeerFailed
+from unskew.bench.table import meaning
 from unskew.cli import main
 from unskew.core.types import Ids
 from unskew.errors import InputError, RunFailed
@@ -185,16 +186,67 @@ def test_a_job_without_its_model_is_listed() -> None:
 def test_a_job_that_fails_does_not_lose_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its place in the report says why."""
 
-    def broken(job: StandardJob, options: Options, peaks: list[float], tell: object) -> list[Score]:
+    def broken(
+        job: StandardJob, options: Options, scores: list[Score], peaks: list[float], tell: object
+    ) -> None:
         peaks.append(1e9)
         if job.name == "A":
             raise RunFailed("no memory")
-        return [Score("fast", "engine", seconds=[1.0], samples=[10])]
+        scores[0].seconds, scores[0].samples = [1.0], [10]
 
     monkeypatch.setattr(comparing, "compare_job", broken)
     report = bench(Options(jobs=[JOBS["A"], TINY], engines=["fast"], device="cpu"))
     assert report["jobs"][0]["skipped"] == "failed: no memory"
     assert report["jobs"][1]["results"][0]["samples_per_s"] == 10
+
+
+def test_a_table_is_said_in_a_line() -> None:
+    """500 samples a second are 2 times the better library's 250; a plain loop is nobody's library."""
+    scores = [
+        Score("loop", "engine", seconds=[1.0], samples=[100]),
+        Score("fast", "engine", seconds=[0.2], samples=[100]),
+        Score("plain", "peer", seconds=[0.25], samples=[100]),
+        Score("pfl", "peer", seconds=[0.4], samples=[100]),
+        Score("fluke", "peer", seconds=[2.0], samples=[100]),
+    ]
+
+    def said(some: list[Score]) -> str:
+        return meaning({"job": "C", "results": [row(s, some, 1000.0) for s in some]})
+
+    fast = "C: fast trains 500 samples a second"
+    assert said(scores) == f"{fast}, 2.0 times the fastest library here (pfl) and 5.0 times our loop engine"
+    assert said(scores[:3]) == f"{fast}, 1.2 times a plain training loop and 5.0 times our loop engine"
+    assert said(scores[1:2]) == fast
+    assert meaning({"job": "C", "skipped": "failed"}) == ""
+
+
+@pytest.mark.usefixtures("known_peak")
+def test_whoever_stops_a_comparison_gets_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in the second counted round of the second job: the first is shown already, of the second one round counts."""
+
+    class Stopped(Fake):
+        def round(self, clients: Ids | None) -> tuple[float, int]:
+            if not self.seconds:
+                raise KeyboardInterrupt
+            return super().round(clients)
+
+    monkeypatch.setattr(
+        comparing.Ours,
+        "ready",
+        lambda name, job, options: Stopped(name, [], [1.0] * (3 if job is JOBS["C"] else 2)),
+    )
+    monkeypatch.setitem(JOBS, "C", TINY)
+    words = ["bench", "C", "A", "B", "--engines", "fast", "--rounds", "2", "--device", "cpu"]
+    assert main(words) == 130
+    out = capsys.readouterr().out
+    assert out.index("medians of 2 rounds") < out.index("C  dense") < out.index("A  small CNN")
+    assert "B  two" not in out
+    assert out.endswith("stopped in job A: this is all that was played by then\n")
+    assert main([*words, "--json"]) == 130
+    found = json.loads(capsys.readouterr().out)
+    assert [len(job["results"][0]["rounds"]) for job in found["jobs"]] == [2, 1]
 
 
 def test_the_peak_is_a_rate() -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from unskew.bench.jobs import CLASSES, StandardJob
-from unskew.bench.options import Options
+from unskew.bench.options import NO_LIBRARY, Options
 from unskew.bench.ours import Ours
 from unskew.bench.peak import TRAINING, multiply_adds_a_second, threads
 from unskew.bench.peers import Peer, PeerFailed
@@ -66,39 +66,57 @@ class Score:
         return [n / s for n, s in zip(self.samples, self.seconds, strict=True)]
 
 
-def bench(options: Options, tell: Callable[[str], None] = lambda line: None) -> dict[str, Any]:
-    """Compare on every job, and give the numbers as plain values; ``text`` makes a table of them."""
-    device = device_of(options.spec())
-    about = machine(device)
+def bench(
+    options: Options,
+    tell: Callable[[str], None] = lambda line: None,
+    done: Callable[[dict[str, Any]], None] = lambda report: None,
+) -> dict[str, Any]:
+    """Compare on every job, and give the numbers as plain values; ``text`` makes a table of them.
+
+    ``done`` is shown the report of what there is so far as each job ends. Whoever interrupts gets what there is, with
+    ``stopped`` in it.
+    """
+    about = machine(device_of(options.spec()))
     peaks: list[float] = []
-    played: dict[str, list[Score]] = {}
-    skipped: dict[str, str] = {}
+    report: dict[str, Any] = {"machine": about, "precision": options.precision, "jobs": []}
     for job in options.jobs:
-        if not job.available:
-            skipped[job.name] = "model not in this version"
-            continue
+        scores = contenders(options)
+        found: dict[str, Any] = {"job": job.name, "about": job.about()}
         try:
-            played[job.name] = compare_job(job, options, peaks, tell)
+            if job.available:
+                compare_job(job, options, scores, peaks, tell)
+            else:
+                found["skipped"] = "model not in this version"
         except RunFailed as failed:  # what the other jobs took minutes for must not be lost
-            skipped[job.name] = f"failed: {failed}"
-    # a peak is what the machine can do, so the best counts; a median would flatter us on a busy machine
-    peak = max(peaks, default=0.0)
-    jobs = [
-        {"job": job.name, "about": job.about(), "skipped": skipped[job.name]}
-        if job.name in skipped
-        else report_scores(job, played[job.name], peak)
-        for job in options.jobs
-    ]
-    about |= {"peak_multiply_adds_per_s": peak, "load_after": _load()}
-    return {"machine": about, "precision": options.precision, "jobs": jobs}
+            found["skipped"] = f"failed: {failed}"
+        except KeyboardInterrupt:
+            report["stopped"] = f"stopped in job {job.name}"
+            if not any(score.seconds for score in scores):
+                break
+        # a peak is what the machine can do, so the best counts; a median would flatter us on a busy machine
+        peak = about["peak_multiply_adds_per_s"] = max(peaks, default=0.0)
+        about["load_after"] = _load()
+        report["jobs"].append(found if "skipped" in found else report_scores(job, scores, peak))
+        done(report)
+        if "stopped" in report:
+            break
+    return report
+
+
+def contenders(options: Options) -> list[Score]:
+    """Who plays, with nothing played yet."""
+    return [Score(name, "engine") for name in options.engines] + [Score(n, "peer") for n in options.peers]
 
 
 def compare_job(
-    job: StandardJob, options: Options, peaks: list[float], tell: Callable[[str], None]
-) -> list[Score]:
-    """One job, played in turn by everyone; ``peaks`` gets what the machine could do meanwhile."""
+    job: StandardJob,
+    options: Options,
+    scores: Sequence[Score],
+    peaks: list[float],
+    tell: Callable[[str], None],
+) -> None:
+    """One job, played in turn by everyone who scores; ``peaks`` gets what the machine could do meanwhile."""
     device = device_of(options.spec())
-    scores = [Score(name, "engine") for name in options.engines] + [Score(n, "peer") for n in options.peers]
     with contextlib.ExitStack() as stack, threads(1):
         playing: dict[str, Contender] = {}
         for score in scores:
@@ -130,7 +148,6 @@ def compare_job(
                 if number:
                     score.seconds.append(seconds)
                     score.samples.append(samples)
-    return scores
 
 
 def report_scores(job: StandardJob, scores: Sequence[Score], peak: float) -> dict[str, Any]:
@@ -154,7 +171,10 @@ def row(score: Score, scores: Sequence[Score], peak: float) -> dict[str, Any]:
     if score.problem is not None or score.rate is None:
         return found | {"problem": score.problem}
     loop = next((s.rate for s in scores if s.name == "loop"), None)
-    best = max((s.rate for s in scores if s.kind == "peer" and s.rate is not None), default=None)
+    peers = {s.name: s.rate for s in scores if s.kind == "peer" and s.rate is not None}
+    best = max(peers.values(), default=None)
+    libraries = {name: rate for name, rate in peers.items() if name not in NO_LIBRARY}
+    library = max(libraries, key=lambda name: libraries[name], default=None)
     return found | {
         "samples_per_s": score.rate,
         "slowest": min(score.rates),
@@ -163,6 +183,8 @@ def row(score: Score, scores: Sequence[Score], peak: float) -> dict[str, Any]:
         "rounds": [{"seconds": s, "samples": n} for s, n in zip(score.seconds, score.samples, strict=True)],
         "to_loop": ratio(score.rate, loop),
         "to_best_peer": ratio(score.rate, best),
+        "best_library": library,
+        "to_best_library": ratio(score.rate, None if library is None else libraries[library]),
         "of_peak": score.rate / peak,
     }
 

@@ -20,6 +20,9 @@ PEERS: dict[str, str] = {
 }
 """Whom we compare with; ``plain`` needs no environment of its own."""
 
+NO_LIBRARY = ("plain",)
+"""Peers that are scripts, and nobody's library."""
+
 
 @dataclass(frozen=True)
 class Options:

@@ -10,20 +10,24 @@ from unskew.bench.compare import bench
 from unskew.bench.jobs import jobs_named
 from unskew.bench.options import PEERS, Options
 from unskew.bench.scaling import growth
-from unskew.bench.table import growth_text, text
+from unskew.bench.table import closing, growth_text, job_lines, opening
 from unskew.runs.choose_engine import device_of
 
 
 def answered(
     jobs: Sequence[str],
     tell: Callable[[str], None],
+    show: Callable[[str], None],
     *,
     growing: bool = False,
     peers: bool = False,
     engines: str = "loop,fast",
     **settings: Any,
-) -> tuple[dict[str, Any], str]:
-    """The numbers and the text. Where no job is named: A, B and C, on a GPU also D; for growth B alone."""
+) -> dict[str, Any]:
+    """The numbers, and their text to ``show``, job by job as they end.
+
+    Where no job is named: A, B and C, on a GPU also D; for growth B alone.
+    """
     options = Options(
         engines=[name.strip() for name in engines.split(",") if name.strip()],
         peers=tuple(PEERS) if peers else (),
@@ -32,5 +36,15 @@ def answered(
     usual = "ABCD" if device_of(options.spec()).type == "cuda" else "ABC"
     chosen = jobs_named(jobs or list("B" if growing else usual))
     options = replace(options, jobs=chosen)
-    found = growth(options, tell) if growing else bench(options, tell)
-    return found, growth_text(found) if growing else text(found)
+    if growing:
+        found = growth(options, tell)
+        show(growth_text(found))
+        return found
+
+    def done(report: dict[str, Any]) -> None:
+        first = opening(report) if len(report["jobs"]) == 1 else []
+        show("\n".join([*first, "", *job_lines(report["jobs"][-1])]))
+
+    found = bench(options, tell, done)
+    show("\n".join(["", *closing(found)]))
+    return found

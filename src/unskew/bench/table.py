@@ -9,31 +9,73 @@ MIB = 2**20
 
 
 def text(report: dict[str, Any]) -> str:
-    """A table a job, under one heading for the machine."""
-    lines = [heading(report["machine"])]
+    """A table a job, under one heading for the machine, and what it all means."""
+    return "\n".join(
+        [
+            *opening(report),
+            *(line for job in report["jobs"] for line in ["", *job_lines(job)]),
+            "",
+            *closing(report),
+        ]
+    )
+
+
+def opening(report: dict[str, Any]) -> list[str]:
+    """The machine, and how it was measured."""
     counted = max(
         (len(r.get("rounds", ())) for job in report["jobs"] for r in job.get("results", ())), default=0
     )
-    lines.append(
-        f"{report['precision']}, training only; medians of {counted} rounds played in turn, the first not counted"
-    )
-    peak = report["machine"]["peak_multiply_adds_per_s"] / 1e9
-    lines.append(f"peak: a matrix product at {peak:,.1f} G multiply-adds/s, the best seen during the run")
-    for job in report["jobs"]:
-        lines += ["", f"{job['job']}  {job['about']}"]
-        if "skipped" in job:
-            lines.append(f"   {job['skipped']}")
-            continue
-        lines.append(
-            f"   {job['parameters']:,} parameters, 3 x {job['multiply_adds'] / 1e6:,.2f} M multiply-adds a sample: "
-            f"at the machine's peak {job['peak_samples_per_s']:,.0f} samples/s"
-        )
-        lines += align(
+    how = f"medians of {counted} rounds played in turn, the first not counted"
+    return [heading(report["machine"]), f"{report['precision']}, training only; {how}"]
+
+
+def job_lines(job: dict[str, Any]) -> list[str]:
+    """One job's table."""
+    lines = [f"{job['job']}  {job['about']}"]
+    if "skipped" in job:
+        return [*lines, f"   {job['skipped']}"]
+    return [
+        *lines,
+        f"   {job['parameters']:,} parameters, 3 x {job['multiply_adds'] / 1e6:,.2f} M multiply-adds a sample: "
+        f"at the machine's peak {job['peak_samples_per_s']:,.0f} samples/s",
+        *align(
             ["", "samples/s", "slowest", "fastest", "s/round", "x loop", "x best peer", "of peak"],
             [_row(r) for r in job["results"]],
+        ),
+        *(f"   {r['name']}: {r.get('problem') or r['about']}" for r in job["results"]),
+    ]
+
+
+def closing(report: dict[str, Any]) -> list[str]:
+    """The peak, a line a job that says what its table means, and whether it is all."""
+    lines = []
+    if peak := report["machine"].get("peak_multiply_adds_per_s"):
+        lines = [
+            f"peak: a matrix product at {peak / 1e9:,.1f} G multiply-adds/s, the best seen during the run"
+        ]
+    lines += [said for job in report["jobs"] if (said := meaning(job))]
+    if "stopped" in report:
+        lines.append(f"{report['stopped']}: this is all that was played by then")
+    return lines
+
+
+def meaning(job: dict[str, Any]) -> str:
+    """A job's table in a line: our fastest engine beside the fastest library, or beside the plain loop."""
+    ours = [r for r in job.get("results", ()) if r["kind"] == "engine" and "samples_per_s" in r]
+    if not ours:
+        return ""
+    best = max(ours, key=lambda r: float(r["samples_per_s"]))
+    beside = []
+    if best["to_best_library"] is not None:
+        beside.append(
+            f"{best['to_best_library']:.1f} times the fastest library here ({best['best_library']})"
         )
-        lines += [f"   {r['name']}: {r.get('problem') or r['about']}" for r in job["results"]]
-    return "\n".join(lines)
+    elif best["to_best_peer"] is not None:
+        beside.append(f"{best['to_best_peer']:.1f} times a plain training loop")
+    if best["to_loop"] is not None and best["name"] != "loop":
+        beside.append(f"{best['to_loop']:.1f} times our loop engine")
+    rate = f"{job['job']}: {best['name']} trains {best['samples_per_s']:,.0f} samples a second"
+    return f"{rate}, {' and '.join(beside)}" if beside else rate
 
 
 def _row(found: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.options import Json
+from unskew.cli.stopping import Interrupted
 
 
 @app.command()
@@ -44,9 +45,14 @@ def bench(
         if not as_json:
             typer.echo(line, err=True)
 
-    found, shown = answered(
+    def show(block: str) -> None:
+        if not as_json:
+            typer.echo(block)
+
+    found = answered(
         jobs or [],
         tell,
+        show,
         growing=growing,
         peers=peers,
         engines=engines,
@@ -57,4 +63,7 @@ def bench(
         compile=compiled,
         precision=precision,
     )
-    typer.echo(json.dumps(found) if as_json else shown)
+    if as_json:
+        typer.echo(json.dumps(found))
+    if "stopped" in found:
+        raise Interrupted
