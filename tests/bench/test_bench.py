@@ -224,7 +224,7 @@ def test_a_table_is_said_in_a_line() -> None:
 def test_whoever_stops_a_comparison_gets_what_there_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C in the second counted round of the second job: the first is shown already, of the second one round counts."""
+    """Ctrl-C in the second job: the first is shown already, and of the second the one counted round is there."""
 
     class Stopped(Fake):
         def round(self, clients: Ids | None) -> tuple[float, int]:
