@@ -87,10 +87,26 @@ def compare(
     ``labels`` says what methods are called; ``metrics`` what is told, and by the first of which it is ranked, in place
     of those that the runs name.
     """
-    asked = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     if spread not in get_args(Spread):
         raise unknown("spread", spread, get_args(Spread))
     read, left_out = look_into(runs)
+    return compare_records(
+        read, left_out, baseline, target=target, spread=spread, labels=labels, metrics=metrics
+    )
+
+
+def compare_records(
+    read: Sequence[Record],
+    left_out: Sequence[LeftOut] = (),
+    baseline: str | None = None,
+    *,
+    target: float | Sequence[float] = (),
+    spread: Spread = "ci",
+    labels: Mapping[str, str] | None = None,
+    metrics: str | Sequence[str] = (),
+) -> Comparison:
+    """The same of runs that are read already."""
+    asked = (metrics,) if isinstance(metrics, str) else tuple(metrics)
     records = labelled(with_metrics(read, asked), labels or {})
     goals = check_targets(target, [records[0].metric.name])
     refuse_without_numbers(records)
@@ -98,10 +114,12 @@ def compare(
     method = baseline_method(found, baseline)
     tables = tuple((problem, tuple(leaderboard(problem, method, goals, spread))) for problem in found)
     notes = tuple(baseline_note(problem, method) for problem in found)
-    left_out += uncounted(records, (group for problem in found for group in problem.groups))
+    every = (group for problem in found for group in problem.groups)
     stops = tuple(map(stopped_note, found))
     said = with_damage(headline(tables, notes, stops), records)
-    return Comparison(tuple(records), tables, said, notes, spread, tuple(left_out), stops)
+    return Comparison(
+        tuple(records), tables, said, notes, spread, (*left_out, *uncounted(records, every)), stops
+    )
 
 
 def labelled(records: Sequence[Record], labels: Mapping[str, str]) -> list[Record]:

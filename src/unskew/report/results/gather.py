@@ -216,7 +216,7 @@ def look_into(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
     with working("reading runs", len(folders)) as advance:
         for folder, was_named in folders.values():
             try:
-                records.append(_of_folder(folder))
+                records.append(read_record(folder))
             except InputError as problem:
                 if was_named or len(folders) == 1:
                     raise
@@ -274,7 +274,8 @@ def with_metrics(records: Sequence[Record], asked: Sequence[str] = ()) -> list[R
     return [replace(record, metrics=wanted) for record in records]
 
 
-def _of_folder(path: Path) -> Record:
+def read_record(path: Path) -> Record:
+    """A run's folder as it stands, whatever state it is in."""
     folder, spec, data = read_folder(path)
     status = folder.result.get("status", "running")
     if folder.damage.result and len(folder.lines) == spec.rounds:

@@ -9,11 +9,10 @@ from pathlib import Path
 from unskew.report.page import Block, Figure, Heading, Paragraph, TableBlock, save_page
 from unskew.report.rendering import piece
 from unskew.report.results import words
-from unskew.report.results.choice import choices
 from unskew.report.results.comparison import Comparison
-from unskew.report.results.curves import learning_curves
 from unskew.report.results.data import class_names, data_section
 from unskew.report.results.disclosure import disclosure_section
+from unskew.report.results.front import has_front
 from unskew.report.results.gather import Record
 from unskew.report.results.groups import Problem, repeats
 from unskew.report.results.joining import joining_section
@@ -22,19 +21,16 @@ from unskew.report.results.look import Style, styles
 from unskew.report.results.markup import (
     STYLE,
     contents,
-    cost_table,
     differences,
     fold,
-    leaderboard_table,
     matrix,
     notice,
     recipe,
-    scores_table,
 )
 from unskew.report.results.pictures import class_accuracies, class_heat_map, cost_bars
 from unskew.report.results.repeat import alone, shared, whole
-from unskew.report.results.scores import blanks_told
 from unskew.report.results.search import left_out_told
+from unskew.report.results.sections import curves_section, front_section, leaderboard_section, target_section
 from unskew.report.results.sharing import sharing_section
 from unskew.report.results.statistics import Spread
 from unskew.report.results.tested import is_tested, tested_section
@@ -127,6 +123,7 @@ def _links(compared: Comparison) -> list[tuple[str, str]]:
         first += [("reach0", "Cost to a target")] if compared.tables[0][1][0].reached else []
         first += [("tested", "Clients")] if any(map(is_tested, compared.tables[0][1])) else []
         first += [("curves", "Learning curves"), ("classes", "By class")]
+        first += [("front", "Trade-offs")] if has_front(compared.tables[0][1]) else []
         first += [("costs", "Costs"), ("faults", "Faults"), ("data", "Data")]
     return [*first, ("disclosure", "Disclosure"), ("runs", "All runs"), ("repeat", "Repeat it")]
 
@@ -134,46 +131,22 @@ def _links(compared: Comparison) -> list[tuple[str, str]]:
 def _problem(
     problem: Problem, rows: Sequence[Row], looks: Mapping[str, Style], tail: str, level: int
 ) -> Iterator[Block]:
-    yield Heading("Leaderboard", f"leaderboard{tail}", level)
-    yield leaderboard_table(rows, looks)
-    yield from (Paragraph(choice.in_words()) for choice in choices(rows))
-    if len(rows[0].metrics) > 1:
-        yield Heading("By every metric", f"metrics{tail}", level)
-        yield scores_table(rows, looks)
-        meant = [f"{m.title[0].upper()}{m.title[1:]}: {m.help}" for m in rows[0].metrics if m.help]
-        yield Paragraph(" ".join(meant), quiet=True)
-        if blanks := blanks_told(rows):
-            yield notice(blanks, "Without a number")
+    yield from leaderboard_section(rows, looks, tail, level)
     if joining := list(joining_section(rows, looks)):
         yield Heading("Should a client join?", f"joining{tail}", level)
         yield from joining
     if tested := list(tested_section(rows)):
         yield Heading("Every client on its own test samples", f"tested{tail}", level)
         yield from tested
-    for at, goal in enumerate(rows[0].reached):
-        yield Heading(f"Cost to reach {words.goal(goal)}", f"reach{at}{tail}", level)
-        if not goal.asked:
-            yield Paragraph(
-                "Nobody named a target (as by --target 0.8): this is the baseline's mean at the end.",
-                quiet=True,
-            )
-        yield cost_table(rows, at)
-    yield Heading("Learning curves", f"curves{tail}", level)
-    several = any(row.final.n > 1 for row in rows)
-    yield Figure(
-        themed(learning_curves(rows, looks)),
-        "Click a name in the legend to single it out, again to let it go."
-        + (
-            " Lines are means over seeds; bands reach from the lowest to the highest seed." if several else ""
-        ),
-        alt=f"Learning curves. {words.problem_line(rows)}",
-    )
+    yield from target_section(rows, tail, level)
+    yield from curves_section(rows, looks, tail, level)
     heat = class_heat_map(rows, class_names(problem))
     if heat is not None:
         yield Heading("Accuracy by class", f"classes{tail}", level)
         yield Figure(
             themed(heat), "Final global test accuracy by class, mean over seeds.", alt=_weakest(rows, problem)
         )
+    yield from front_section(rows, looks, tail, level)
     bars = cost_bars([row for row in rows if not row.group.bound])
     if bars is not None:
         yield Heading("What it cost, by kind", f"costs{tail}", level)
