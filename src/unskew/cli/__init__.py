@@ -16,6 +16,7 @@ from unskew.cli import models as models
 from unskew.cli import partition as partition
 from unskew.cli import predict as predict
 from unskew.cli import report as report
+from unskew.cli import reproduce as reproduce
 from unskew.cli import run as run
 from unskew.cli import site as site
 from unskew.cli import studio as studio

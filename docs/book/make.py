@@ -1,0 +1,77 @@
+"""Makes the book of its results: ``python docs/book/make.py``.
+
+From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, its picture, and the two files that an installed unskew
+brings along (what ``unskew reproduce`` shows and what ``unskew diagnose`` recommends from). Lines of new runs are added by
+``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: of a method in a group, they take the older lines' place.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from unskew.report.drawing import save_chart
+from unskew.report.evidence import FILE as EVIDENCE
+from unskew.report.theme import BLUE, MUTED, SKY
+from unskew.reproduce.page import fill, pack_evidence, points, sections
+from unskew.reproduce.results import Line, read_lines
+from unskew.reproduce.shipped import FILE as SHIPPED
+from unskew.reproduce.shipped import pack
+
+HERE = Path(__file__).parent
+RESULTS, PAGE, PICTURE = HERE / "results", HERE.parent / "papers.md", HERE.parent / "img" / "papers.png"
+PAPER, BEST, END = "the paper", "unskew, best round", "unskew, in the end"
+
+
+def made() -> dict[Path, str]:
+    """Every file that is made of the results, with its text."""
+    lines = read_lines(RESULTS)
+    page = fill(PAGE.read_text("utf-8"), sections(lines))
+    return {PAGE: page, SHIPPED: pack(lines), EVIDENCE: pack_evidence(lines)}
+
+
+def draw(lines: dict[str, list[Line]]) -> None:
+    """A dumbbell for every claim that was run."""
+    rows: list[dict[str, Any]] = []
+    for label, printed, best, end in points(lines):
+        told = {PAPER: printed, BEST: best and best.mean, END: end and end.mean}
+        rows += [{"label": label, "who": who, "gain": v} for who, v in told.items() if v is not None]
+    order = list(dict.fromkeys(row["label"] for row in rows))
+    y = alt.Y("label:N").sort(order).axis(title=None, labelLimit=400, grid=False, ticks=False, domain=False)
+    x = alt.X("gain:Q").title("gain, points")
+    data = alt.InlineData(values=rows)
+    colour = alt.Color("who:N").scale(domain=[PAPER, BEST, END], range=[MUTED, SKY, BLUE])
+    between = alt.Chart(data).mark_line(color=MUTED, opacity=0.4).encode(y=y, x=x, detail="label:N")
+    dots = alt.Chart(data).mark_point(filled=True, size=70, opacity=1)
+    dots = dots.encode(y=y, x=x, color=colour.legend(title=None, orient="top"))
+    zero = alt.Chart(alt.InlineData(values=[{"x": 0}])).mark_rule(color=MUTED).encode(x="x:Q")
+    chart = alt.layer(zero, between, dots).properties(width=460, height=alt.Step(18))
+    save_chart(chart, PICTURE, "Gains of the papers and ours")
+
+
+def add(file: Path) -> None:
+    """The lines of new runs, into the repository's."""
+    new = [json.loads(text) for text in file.read_text("utf-8").splitlines()]
+    for exhibit in dict.fromkeys(line["exhibit"] for line in new):
+        target = RESULTS / f"{exhibit}.jsonl"
+        old = [json.loads(text) for text in target.read_text("utf-8").splitlines()] if target.exists() else []
+        fresh = [line for line in new if line["exhibit"] == exhibit]
+        again = {(line["group"], line["method"]) for line in fresh}
+        kept = [line for line in old if (line["group"], line["method"]) not in again]
+        target.write_text("".join(json.dumps(line) + "\n" for line in (*kept, *fresh)), encoding="utf-8")
+
+
+def main() -> None:
+    for file in sys.argv[1:]:
+        add(Path(file))
+    for file, text in made().items():
+        file.write_text(text, encoding="utf-8")
+    draw(read_lines(RESULTS))
+
+
+if __name__ == "__main__":
+    main()
