@@ -1,8 +1,9 @@
 """Makes the book of its results: ``python docs/book/make.py``.
 
-From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, its picture, and the two files that an installed unskew
-brings along (what ``unskew reproduce`` shows and what ``unskew diagnose`` recommends from). Lines of new runs are added by
-``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: of a method in a group, they take the older lines' place.
+From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, its picture, and the two files that an installed
+unskew brings along (what ``unskew reproduce`` shows, and what ``unskew diagnose`` recommends from). Lines of new runs
+are added by ``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: of a method in a group, they take the
+older lines' place.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ def reproduce(
     ] = None,
     rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Other than the paper's.")] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="0-2", help="Which seeds, as 0-2 or 0,3; default: the recipe's.")
+        str | None,
+        typer.Option("--seeds", metavar="0-2", help="Which seeds, as 0-2 or 0,3; default: the recipe's."),
     ] = None,
     device: Annotated[str | None, typer.Option("--device", help="cpu, cuda or auto.")] = None,
     precision: Annotated[
@@ -39,10 +40,14 @@ def reproduce(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FOLDER", help="Where the runs go; default: runs/reproduce/EXHIBIT."),
+        typer.Option(
+            "--out", "-o", metavar="FOLDER", help="Where the runs go; default: runs/reproduce/EXHIBIT."
+        ),
     ] = None,
     processes: Annotated[int | None, typer.Option("--processes", "-j", help="Runs at a time.")] = None,
-    show: Annotated[bool, typer.Option("--show", help="Only show what was found so far; run nothing.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Only show what was found so far; run nothing.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="One tiny cell of every exhibit, on a CPU.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -190,7 +195,9 @@ def _shown(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], as_
         printed = "" if one.cell.printed is None else f"{one.cell.printed:+.1f}"
         numbers = ["" if found is None else str(found) for found in (one.best, one.end)]
         seeds = "" if one.told is None else str(one.told.seeds)
-        table.add_row(one.group.said, f"{one.cell.method}, {one.cell.over}", printed, *numbers, seeds, one.verdict)
+        table.add_row(
+            one.group.said, f"{one.cell.method}, {one.cell.over}", printed, *numbers, seeds, one.verdict
+        )
     console.print(table, highlight=False, markup=False)
     if exhibit.note:
         console.print(exhibit.note, highlight=False, markup=False)

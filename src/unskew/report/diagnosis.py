@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew.metrics import Skew, skew
 from unskew.renamed import accepts_old_names
 from unskew.report.advice import Advice, advise
+from unskew.report.evidence import Evidence, evidence_for
 from unskew.report.situation import (
     FALLS_FAR,
     FALLS_ON_FASHION,
@@ -62,6 +63,7 @@ class Diagnosis:
     advice: tuple[Advice, ...]
     record: Mapping[str, Any]
     names: tuple[str, ...] | None = None
+    evidence: Evidence = field(default_factory=lambda: Evidence((), ()))
 
     def _per_client(self) -> list[dict[str, Any]]:
         """Every client by its name."""
@@ -114,6 +116,7 @@ class Diagnosis:
             },
             "findings": [dict(vars(finding)) for finding in self.findings],
             "advice": [advice.as_dict() for advice in self.advice],
+            "evidence": self.evidence.as_dict(),
         }
 
 
@@ -159,6 +162,7 @@ def diagnose(
         advice=tuple(advise(situation)),
         record=record or {},
         names=tuple(names) if names is not None else None,
+        evidence=evidence_for(situation),
     )
 
 

@@ -61,4 +61,9 @@ def said(diagnosis: Diagnosis) -> list[Block]:
     ]
     if not all(a.available for a in diagnosis.advice):
         report.append(Paragraph("* not in this version of unskew yet", quiet=True))
+    report.append(Heading("What was measured on data like this"))
+    report.append(Paragraph(diagnosis.evidence.headline))
+    if near := diagnosis.evidence.rows(most=5, methods=8):
+        heads = ["setting", "steps away", "points over FedAvg, ± half the 95% interval"]
+        report.append(TableBlock(heads, [list(row) for row in near], frozenset({"steps away"})))
     return report

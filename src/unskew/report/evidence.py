@@ -1,8 +1,9 @@
 """What the book of results says of data like yours: the nearest settings, and what each method gained there.
 
-``evidence.json`` is made of the repository's results (``docs/book/make.py``): a setting's skew and scarcity, and gains over
-FedAvg in points of accuracy with half the 95% interval. How near a setting is is a distance of three numbers: the EMD as
-a share of the largest there can be, the share of empty client-class pairs, and the logarithm of the median client's size.
+``evidence.json`` is made of the repository's results (``docs/book/make.py``): a setting's skew and scarcity, and gains
+over FedAvg in points of accuracy with half the 95% interval. How near a setting is is a distance of three numbers: the
+EMD as a share of the largest there can be, the share of empty client-class pairs, and the logarithm of the median
+client's size.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ class Evidence:
     def headline(self) -> str:
         """In one sentence."""
         if not self.near:
-            return "The book has no setting like this data: nothing that was measured speaks for or against a method here."
+            return (
+                "The book has no setting like this data: nothing that was measured speaks for or against a method "
+                "here."
+            )
         distance, setting = self.near[0]
         how = "near" if distance <= NEAR else "only roughly like this"
         first = f"The nearest setting of the book is {setting.said} ({distance:.1f} steps away: {how})"
@@ -72,6 +76,10 @@ class Evidence:
         name, points, settings = self.expected[0]
         behind = f"{settings} setting{'s' if settings > 1 else ''}"
         return f"{first}; {name} gained most around there, about {points:+.1f} points ({behind})."
+
+    def rows(self, most: int = 3, methods: int = 4) -> list[tuple[str, str, str]]:
+        """For a table: a near setting, how many steps away it is, and what gained and lost most there."""
+        return [(s.said, f"{distance:.1f}", told(s.gains, methods)) for distance, s in self.near[:most]]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -83,6 +91,18 @@ class Evidence:
             ],
             "expected": [{"method": m, "points": round(p, 2), "settings": n} for m, p, n in self.expected],
         }
+
+
+def told(gains: Mapping[str, Mapping[str, Any]], most: int) -> str:
+    """Gains over FedAvg in words, the largest first; what lost most stands last where not all are told."""
+    ranked = sorted(gains.items(), key=lambda item: -item[1]["mean"])
+    kept = ranked if len(ranked) <= most else [*ranked[: most - 1], ranked[-1]]
+    words = []
+    for method, found in kept:
+        half = "" if found["half"] is None else f" ± {found['half']:.1f}"
+        seeds = f"{found['seeds']} seed{'s' if found['seeds'] > 1 else ''}"
+        words.append(f"{method} {found['mean']:+.1f}{half} ({seeds})")
+    return ", ".join(words)
 
 
 @cache
@@ -107,7 +127,8 @@ def gather(emd: float, sparsity: float, median_size: float, settings: Iterable[S
         for method, found in setting.gains.items():
             weighed.setdefault(form(method), []).append((math.exp(-(distance**2)), sure(found)))
     expected = [
-        (name, sum(w * g for w, g in pairs) / sum(w for w, _ in pairs), len(pairs)) for name, pairs in weighed.items()
+        (name, sum(w * g for w, g in pairs) / sum(w for w, _ in pairs), len(pairs))
+        for name, pairs in weighed.items()
     ]
     return Evidence(near, tuple(sorted(expected, key=lambda told: -told[1])))
 
@@ -126,8 +147,8 @@ def held_out(settings: Sequence[Setting] | None = None) -> list[dict[str, Any]]:
     """Recommendations made without a data set, judged on it: one entry a setting of that data set.
 
     ``recommended`` is what would be recommended there; ``judged`` the first of the recommendations, the best expected
-    first, that was run there in the same form; ``gain`` what it gained over FedAvg there. Nothing of the data set itself
-    takes part in the choice, but for which methods were run there.
+    first, that was run there in the same form; ``gain`` what it gained over FedAvg there. Nothing of the data set
+    itself takes part in the choice, but for which methods were run there.
     """
     known = book() if settings is None else settings
     judged = []

@@ -23,6 +23,10 @@ def show(diagnosis: Diagnosis, console: Console) -> None:
     console.print(advice_table(diagnosis))
     if not all(advice.available for advice in diagnosis.advice):
         console.print("[dim]* not in this version of unskew yet[/]")
+    console.print("\n[bold]What was measured on data like this[/]")
+    console.print(f"{escape(diagnosis.evidence.headline)}\n", highlight=False)
+    if diagnosis.evidence.near:
+        console.print(evidence_table(diagnosis), highlight=False)
 
 
 def findings_table(findings: tuple[Finding, ...]) -> Table:
@@ -61,6 +65,16 @@ def advice_table(diagnosis: Diagnosis) -> Table:
         if advice.fit != "no":
             told += f"\n[dim]needs[/] {escape(advice.needs)}\n[dim]discloses[/] {escape(advice.discloses)}"
         table.add_row(name, _FITS[advice.fit], told)
+    return table
+
+
+def evidence_table(diagnosis: Diagnosis) -> Table:
+    """The nearest settings of the book, and what methods gained over FedAvg there."""
+    table = _plain("setting", "steps away", "points over FedAvg, ± half the 95% interval")
+    table.columns[0].no_wrap = False
+    table.columns[1].justify = "right"
+    for said, steps, gained in diagnosis.evidence.rows():
+        table.add_row(escape(said), steps, escape(gained))
     return table
 
 

@@ -50,7 +50,9 @@ class Group:
     own: tuple[str, ...] = ()  # methods that are ours: the paper has no number of them
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # settings of single methods
     tail: int = 1  # evaluations whose mean is "the end"
-    skew: Mapping[str, float] = field(default_factory=dict)  # of the split with seed 0: what the diagnosis compares
+    skew: Mapping[str, float] = field(
+        default_factory=dict
+    )  # of the split with seed 0: what the diagnosis compares
     note: str = ""
 
     @property
@@ -146,10 +148,10 @@ def _read(file: Path) -> Exhibit:
     try:
         table = tomllib.loads(file.read_text("utf-8"))
         name = file.stem
-        groups = tuple(
-            Group(exhibit=name, **{k: tuple(v) if k == "own" else v for k, v in one.items()})
-            for one in table.pop("groups", [])
-        )
+        written: list[dict[str, Any]] = table.pop("groups", [])
+        for one in written:
+            one["own"] = tuple(one.get("own", ()))
+        groups = tuple(Group(exhibit=name, **one) for one in written)
         return Exhibit(name=name, groups=groups, **{"note": "", **table})
     except (ValueError, TypeError, KeyError) as problem:
         raise InputError(f"the exhibit {file.name} cannot be read: {problem}") from None

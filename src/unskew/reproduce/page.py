@@ -1,4 +1,4 @@
-"""The page of the book, made of the results: what was judged, what was not run, and what the diagnosis takes from it."""
+"""The page of the book, made of the results: what was judged, what was not run, what the diagnosis takes from it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def sections(lines: Mapping[str, Sequence[Line]]) -> dict[str, str]:
     return {
         "exhibits": _exhibits(judged),
         "gains": _gains(judged),
-        "not run": _not_run(judged),
+        "open": _not_run(judged),
         "held out": _held_out(lines),
     }
 
@@ -88,7 +88,11 @@ def _gains(judged: Mapping[str, Sequence[Judged]]) -> str:
                 continue
             printed = "" if one.cell.printed is None else f"{one.cell.printed:+.1f}"
             numbers = " | ".join("" if g is None else str(g) for g in (one.best, one.end))
-            method = f"[`{one.cell.method}`]({exhibit.page})" if exhibit.page != "papers.md" else f"`{one.cell.method}`"
+            method = (
+                f"[`{one.cell.method}`]({exhibit.page})"
+                if exhibit.page != "papers.md"
+                else f"`{one.cell.method}`"
+            )
             said = f"`{one.cell.over}` | {one.group.said} | {printed} | {numbers} | {one.told.seeds}"
             rows.append(f"| {method} | {said} | {one.verdict} |")
     return "\n".join(rows)
@@ -117,8 +121,9 @@ def _held_out(lines: Mapping[str, Sequence[Line]]) -> str:
     best = sum(one["gain"] > 0 for one in first)
     methods, winners = (sum(one[key] for one in there) for key in ("run_there", "won_there"))
     rows = [
-        f"It beats FedAvg in **{won} of {len(there)}** settings. Where the first recommendation itself was run there: {best} "
-        f"of {len(first)}. Blind choice among all that was run in those {len(there)} settings: {winners} of {methods}. In "
+        f"It beats FedAvg in **{won} of {len(there)}** settings. Where the first recommendation itself was run there: "
+        f"{best} of {len(first)}. Blind choice among all that was run in those {len(there)} settings: {winners} of "
+        f"{methods}. In "
         f"{len(judged) - len(there)} other settings nothing was near, or nothing that was recommended was run.",
         "",
         "| setting | recommended without its data set | the first of these that was run there | gain over FedAvg |",
@@ -126,7 +131,12 @@ def _held_out(lines: Mapping[str, Sequence[Line]]) -> str:
     ]
     for one in judged:
         gained = "" if one["gain"] is None else f"{one['gain']:+.1f}"
-        cells = [f"{one['setting']} (`{one['exhibit']}`)", _code(one["recommended"]), _code(one["judged"]), gained]
+        cells = [
+            f"{one['setting']} (`{one['exhibit']}`)",
+            _code(one["recommended"]),
+            _code(one["judged"]),
+            gained,
+        ]
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 

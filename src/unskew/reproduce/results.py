@@ -55,7 +55,7 @@ def accuracy(line: Line, group: Group, reading: Reading | Literal["final"]) -> f
     """A run's accuracy in per cent by a reading, from its curve where that was kept."""
     if curve := line.get("accuracy"):
         found = {"best": max(curve), "end": float(np.mean(curve[-group.tail :])), "final": curve[-1]}
-        return 100 * found[reading]
+        return 100 * float(found[reading])
     value = (line.get(reading) or {}).get("accuracy")
     return None if value is None else 100 * float(value)
 
@@ -74,7 +74,7 @@ def gain(cell: Cell, group: Group, lines: Iterable[Line], reading: Reading) -> G
     if of_means is not None:
         return of_means
     for by in (reading, "final") if reading == "end" else (reading,):
-        by_seed = {name: _by_seed(found, group, by) for name, found in here.items()}  # type: ignore[arg-type]
+        by_seed = {name: _by_seed(found, group, by) for name, found in here.items()}
         ours, theirs = by_seed[cell.method], by_seed[cell.over]
         apart = [ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys())]
         if apart:
@@ -152,8 +152,17 @@ def state(judged: Sequence[Judged]) -> str:
     """An exhibit's state in words: of its cells, how many hold, are in kind, are not, were not run."""
     if not judged:
         return "nothing to judge"
-    counted = {name: sum(j.verdict == name for j in judged) for name in ("holds", "in kind", "not", "ours", "not run")}
+    counted = {
+        name: sum(j.verdict == name for j in judged)
+        for name in ("holds", "in kind", "not", "ours", "not run")
+    }
     if counted["not run"] == len(judged):
         return "not run"
-    words = {"holds": "reproduced", "in kind": "in kind", "not": "not", "ours": "of our own", "not run": "not run"}
+    words = {
+        "holds": "reproduced",
+        "in kind": "in kind",
+        "not": "not",
+        "ours": "of our own",
+        "not run": "not run",
+    }
     return ", ".join(f"{count} {words[name]}" for name, count in counted.items() if count)

@@ -15,9 +15,31 @@ from unskew.runs.sweep import Cell, folder_name, sweep
 from unskew.version import __version__
 
 RESULTS = "results.jsonl"
-KEPT = ("dataset", "partition", "partition_seed", "fraction", "min_samples", "clients", "cohort", "model", "epochs")
-KEPT += ("steps", "batch", "lr", "optimizer", "momentum", "weight_decay", "decay", "crop", "flip", "rounds", "evaluate")
-KEPT += ("network", "precision", "compile")
+KEPT = (
+    "dataset",
+    "partition",
+    "partition_seed",
+    "fraction",
+    "min_samples",
+    "clients",
+    "cohort",
+    "model",
+    "epochs",
+    "steps",
+    "batch",
+    "lr",
+    "optimizer",
+    "momentum",
+    "weight_decay",
+    "decay",
+    "crop",
+    "flip",
+    "rounds",
+    "evaluate",
+    "network",
+    "precision",
+    "compile",
+)
 """The settings that a line of results tells, where they differ from the defaults."""
 
 QUICK: dict[str, Any] = {
@@ -101,7 +123,7 @@ def line_of(folder: Path, group: Group) -> dict[str, Any]:
 
 def run_quick(exhibit: Exhibit) -> list[dict[str, Any]]:
     """One tiny cell, its base and its method: that the exhibit still runs, not what comes out."""
-    import unskew
+    from unskew.runs.running import run
 
     group = exhibit.groups[0]
     cell = group.cells[-1] if group.cells else None
@@ -111,9 +133,9 @@ def run_quick(exhibit: Exhibit) -> list[dict[str, Any]]:
         small = method
         for layer in ("conv2", "block0"):  # of models that the digits are too small for
             small = small.replace(f"flea({layer}", "flea(dense1")
-        settings = {**group.settings_of(method), **QUICK, "method": small, "seed": 0}
+        settings: Any = {**group.settings_of(method), **QUICK, "method": small, "seed": 0}
         if "phase_shift" in small:
             settings |= {"cohort": 10}
-        run = unskew.run(progress=False, **settings)
-        told.append({"exhibit": exhibit.name, "group": group.name, "method": method, **run.result["final"]})
+        ran = run(progress=False, **settings)
+        told.append({"exhibit": exhibit.name, "group": group.name, "method": method, **ran.result["final"]})
     return told
