@@ -9,6 +9,7 @@ import pytest
 
 from unskew.core.method import Method
 from unskew.parts import PARTS, PRESETS
+from unskew.reproduce.exhibit import exhibits
 from unskew.runs.experiment_file import grid_values, read_toml
 from unskew.runs.spec import Spec
 
@@ -33,9 +34,10 @@ def test_a_page_is_whole(page):
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda p: p.stem)
 def test_a_recipe_can_be_run(recipe):
-    """Its settings and its methods are read without complaint, and some page names it."""
+    """Its settings and its methods are read without complaint, and some page or exhibit names it."""
     settings, grid = read_toml(recipe)
     for expression in grid_values("method", grid["method"], recipe.name):
         Method.parse(expression)
         Spec.of(settings | {"method": expression})
-    assert any(recipe.name in page.read_text() for page in DOCS.rglob("*.md"))
+    used = {group.recipe for exhibit in exhibits().values() for group in exhibit.groups}
+    assert recipe.stem in used or any(recipe.name in page.read_text() for page in DOCS.rglob("*.md"))
