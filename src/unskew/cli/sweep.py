@@ -6,6 +6,7 @@ import json
 import shlex
 import time
 from collections import Counter
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,14 @@ from unskew.progress import tell_columns
 
 if TYPE_CHECKING:
     from unskew.runs.sweep import Cell
+
+
+class Where(StrEnum):
+    """Where the runs of a sweep go."""
+
+    here = "here"
+    ray = "ray"
+    slurm = "slurm"
 
 
 @app.command()
@@ -38,8 +47,17 @@ def sweep(
             "--processes", "-j", help="Runs at a time; default: 2, at most one a core.", show_default=False
         ),
     ] = None,
+    on: Annotated[
+        Where,
+        typer.Option(
+            "--on", help="Where the runs go: here, ray (a cluster, see --ray), or slurm (one array job)."
+        ),
+    ] = Where.here,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check every cell as a run would, list them and stop.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check every cell as a run would, list them (slurm: show the script) and stop."
+        ),
     ] = False,
     as_json: Json = False,
     **settings: Any,
@@ -48,9 +66,10 @@ def sweep(
     folder = out or Path("runs") / experiment.stem
     teller = Teller(not as_json)
     try:
-        return _swept(experiment, folder, processes, settings, teller, dry_run, as_json)
+        return _swept(experiment, folder, processes, on, settings, teller, dry_run, as_json)
     except KeyboardInterrupt:
         given = ["--out", str(folder), *(["-j", str(processes)] if processes else [])]
+        given += ["--on", on.value] if on != Where.here else []
         again = shlex.join(["unskew", "sweep", str(experiment), *given, *setting_flags(written(settings))])
         typer.echo(
             "interrupted" if dry_run else f"interrupted: {teller.so_far()}; go on by `{again}`", err=True
@@ -62,6 +81,7 @@ def _swept(
     experiment: Path,
     folder: Path,
     processes: int | None,
+    on: Where,
     settings: dict[str, Any],
     teller: Teller,
     dry_run: bool,
@@ -74,13 +94,18 @@ def _swept(
     # a flag overrules a swept setting too
     grid = {name: values for name, values in grid.items() if settings.get(name) in (None, [])}
     fixed: Any = {k: v for k, v in spec.as_dict().items() if k not in grid}
-    teller.at_a_time = allowed(processes)
-    if dry_run:
+    address = fixed.pop("ray", None) if on == Where.ray else None
+    at_a_time = allowed(processes) if on == Where.here else processes
+    teller.at_a_time = at_a_time or 1
+    if dry_run or on == Where.slurm:
         cells = plan_cells(fixed, grid, folder)
         rehearse(cells)
+        if on == Where.slurm:
+            return _by_slurm(cells, folder, processes, dry_run, as_json)
         return _listed(cells, folder, as_json)
     with teller:
-        done = start(grid, folder, processes=teller.at_a_time, tell=teller, **fixed)
+        over: Any = {"on": "ray", "ray": address} if on == Where.ray else {}
+        done = start(grid, folder, processes=at_a_time, tell=teller, **over, **fixed)
     return _shown(done, grid, folder, as_json)
 
 
@@ -97,6 +122,26 @@ def _listed(cells: list[Cell], folder: Path, as_json: bool) -> int:
             typer.echo(cell.name + (", done" if cell.status == "done" else rest))
         for name, problem in failed.items():
             typer.echo(f"error: cell {name}: {problem}", err=True)
+    return 1 if failed else 0
+
+
+def _by_slurm(cells: list[Cell], folder: Path, processes: int | None, dry_run: bool, as_json: bool) -> int:
+    """Submit what waits as one array job, or show its script."""
+    from unskew.runs.on_slurm import slurm_script, submit
+
+    failed = {cell.name: cell.error.removeprefix("error: ") for cell in cells if cell.status == "failed"}
+    for name, problem in failed.items():
+        typer.echo(f"error: cell {name}: {problem}", err=True)
+    waiting = [cell for cell in cells if cell.status == "waiting"]
+    told: dict[str, Any] = {"waiting": [cell.name for cell in waiting], "folder": str(folder)}
+    if not waiting:
+        said = "nothing is left to run"
+    elif dry_run:
+        told["script"] = said = slurm_script(waiting, folder, processes).rstrip()
+    else:
+        said = told["submitted"] = submit(waiting, folder, processes)
+        said += f"; {len(waiting)} cells. How far they are: unskew sweep ... --on slurm --dry-run"
+    typer.echo(json.dumps(told) if as_json else said)
     return 1 if failed else 0
 
 

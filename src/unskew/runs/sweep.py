@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from unskew.errors import InputError
 from unskew.machine.cores import cores
@@ -25,7 +25,7 @@ from unskew.runs.chosen import Choice, choose_settings, method_family
 from unskew.runs.describe import description
 from unskew.runs.experiment_file import MOST_CELLS, grid_values
 from unskew.runs.folder import read_folder, reason
-from unskew.runs.fork_server import stable
+from unskew.runs.fork_server import Stable, stable
 from unskew.runs.judged_by import chosen
 from unskew.runs.settings import AllSettings
 from unskew.runs.spec import FREE, MOVED, STOPPING, Spec, UnsaidNumber
@@ -120,14 +120,17 @@ def sweep(
     out: str | Path,
     *,
     processes: int | None = None,
+    on: Literal["here", "ray"] = "here",
     tell: Callable[[list[Cell]], None] = lambda cells: None,
     **settings: Unpack[AllSettings],
 ) -> list[Cell]:
     """Run every cell in a process of its own; what is done is skipped, what was stopped goes on.
 
     Each run gets its share of the cores. Neither that nor the number of processes changes anything but the time.
+    ``on="ray"``: over the nodes of a Ray cluster, the one at ``ray`` or one of its own.
     """
-    at_a_time = allowed(processes)
+    address = settings.pop("ray", None) if on == "ray" else None
+    at_a_time = allowed(processes) if on == "here" else 1
     for given in (settings.get("dataset", ""), *grid.get("dataset", ())):
         if not isinstance(given, (str, os.PathLike)):
             raise InputError(
@@ -139,7 +142,16 @@ def sweep(
     if not waiting:
         tell(todo)
         return todo
-    runs = stable()  # it loads torch meanwhile
+    runs: Stable
+    if on == "ray":
+        from unskew.runs.on_ray import OnRay
+
+        _check_words(waiting)
+        gpus = any(cell.spec.device != "cpu" for cell in waiting)
+        runs = over = OnRay(address, Path(out), processes, gpus)
+        at_a_time = over.at_a_time
+    else:
+        runs = stable()  # it loads torch meanwhile
     try:
         _check_words(waiting)
         running: dict[int, Cell] = {}

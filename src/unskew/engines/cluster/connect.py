@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import socket
+import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -75,17 +76,16 @@ class Connection:
     """This process's connection to a cluster."""
 
     ray: Any
-    words: str  # which cluster, for people
     ours: bool  # whether it is ours to end
-    folder: Path | None = None
+    guard: subprocess.Popen[bytes] | None = None  # who ends a cluster of our own with this process
 
     def close(self) -> None:
         """Leave the cluster; one of our own ends, and its files go."""
         if self.ours:
             with _own_signals():
                 self.ray.shutdown()
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self.guard is not None:
+            _end(self.guard)
 
 
 def connect(address: str | None, cpus: int) -> Connection:
@@ -93,11 +93,17 @@ def connect(address: str | None, cpus: int) -> Connection:
     check_address(address)
     ray = load_ray()
     if ray.is_initialized():  # the user's own, or another run of this process: it is theirs to end
-        return Connection(ray, "the Ray cluster of this process", ours=False)
+        return Connection(ray, ours=False)
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    folder = None
+    guard = None
     if address in (None, "local"):
         folder = _fresh_folder()
+        guard = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("guard.py")), str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         how |= {"address": "local", "num_cpus": cpus, "include_dashboard": False, "_temp_dir": str(folder)}
     else:
         how["address"] = address
@@ -108,14 +114,22 @@ def connect(address: str | None, cpus: int) -> Connection:
     except BaseException as problem:
         with contextlib.suppress(Exception):
             ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if guard is not None:
+            _end(guard)
         if isinstance(
             problem, (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError, AssertionError)
         ):
             raise InputError(_refusal(address, str(problem))) from None
         raise
-    return Connection(ray, "a Ray cluster of its own" if folder else f"Ray at {address}", True, folder)
+    return Connection(ray, True, guard)
+
+
+def _end(guard: subprocess.Popen[bytes]) -> None:
+    """Have the guard clean up, and wait for it."""
+    assert guard.stdin is not None
+    guard.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        guard.wait(10)
 
 
 def _refusal(address: str | None, said: str) -> str:
@@ -156,25 +170,8 @@ def _own_signals() -> Iterator[None]:
 
 
 def _fresh_folder() -> Path:
-    """A folder for Ray's sockets and logs, under a short path, since a socket's may have 107 letters.
-
-    Those of processes that were killed are removed: nobody else will.
-    """
+    """A folder for Ray's sockets and logs, under a short path, since a socket's may have 107 letters."""
     place = tempfile.gettempdir()
     if len(place) > 20 and os.path.isdir("/tmp"):
         place = "/tmp"
-    for old in Path(place).glob(f"{PREFIX}*"):
-        number = old.name.removeprefix(PREFIX).partition("-")[0]
-        if number.isdigit() and not _lives(int(number)):
-            shutil.rmtree(old, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=place))
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
