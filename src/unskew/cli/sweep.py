@@ -140,7 +140,7 @@ def _by_slurm(cells: list[Cell], folder: Path, processes: int | None, dry_run: b
         told["script"] = said = slurm_script(waiting, folder, processes).rstrip()
     else:
         said = told["submitted"] = submit(waiting, folder, processes)
-        said += f"; {len(waiting)} cells. How far they are: unskew sweep ... --on slurm --dry-run"
+        said += f"; {len(waiting)} cells, and how far they are is listed by --dry-run without --on"
     typer.echo(json.dumps(told) if as_json else said)
     return 1 if failed else 0
 

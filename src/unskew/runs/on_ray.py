@@ -1,8 +1,8 @@
 """The cells of a sweep as tasks of a Ray cluster: each in a process of its own on some node, with its share of cores.
 
-A node that sees the sweep's folder (the same machine, or a shared file system) writes a cell where it belongs; from another
-the cell's folder is fetched when it ends. A cell whose node is lost begins again on another, where its last checkpoint is
-if that can be seen.
+A node that sees the sweep's folder (the same machine, or a shared file system) writes a cell where it belongs; from
+another the cell's folder is fetched when it ends. A cell whose node is lost goes on elsewhere from its last checkpoint,
+or begins again where that cannot be seen.
 """
 
 from __future__ import annotations
