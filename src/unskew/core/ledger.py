@@ -16,6 +16,7 @@ from unskew.core.idle import Idle
 from unskew.core.sharing import Sharing
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
+from unskew.core.visits import visit_told
 
 if TYPE_CHECKING:
     from unskew.core.roster import Roster
@@ -53,6 +54,9 @@ class Ledger:
     )  # part -> bytes of what it told clients for their views
     viewing: set[int] = field(default_factory=set)  # clients that were told
     idle: Idle = field(default_factory=Idle)  # legs in which nobody trained
+    visits: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # who trained in each leg, with loss and change
 
     def exchanges(self, parts: Iterable[Part], memory: Mapping[str, Tree], clients: int) -> None:
         """Note whose data parts hand out in this round; "all" stands for every client."""
@@ -139,6 +143,7 @@ class Ledger:
         """Clients answered: they trained, and where the leg says so their models came up."""
         self.sample_steps += int(update.samples.sum())
         self.idle.count(leg, update)
+        self.visits.append(visit_told(leg, update))
         told = (update.samples, update.held, update.drawn)
         for client, spent, held, drawn in zip(
             update.clients.tolist(), *(v.tolist() for v in told), strict=True
@@ -223,6 +228,7 @@ class Ledger:
             **({"exchanged": self._exchanged()} if self.given else {}),
             **(self.air.line(self.everyone, self.down.total(), self.up.total()) if self.air else {}),
             **self.notes,
+            **({"visits": self.visits} if self.visits else {}),
         }
 
     def _exchanged(self) -> dict[str, dict[str, Any]]:

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from unskew.errors import InputError, RunFailed
 from unskew.studio.screens import load_screens
@@ -19,7 +19,7 @@ from unskew.studio.served import served_file
 from unskew.studio.shared import Studio
 
 
-def make_app(studio: Studio) -> Starlette:
+def make_app(studio: Studio) -> ASGIApp:
     """All screens of the studio behind its guard."""
     routes = [Route("/static/{name}", served)]
     for screen in load_screens():
@@ -51,12 +51,14 @@ def make_app(studio: Studio) -> Starlette:
             "problem.html", "Not found" if status == 404 else "Sorry", said=said, status=status
         )
 
-    return Starlette(
+    inner = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, door=studio.door)],
-        exception_handlers=dict.fromkeys((HTTPException, InputError, RunFailed, OSError), complain),
+        exception_handlers=dict.fromkeys(
+            (HTTPException, InputError, RunFailed, OSError, Exception), complain
+        ),
         lifespan=alive,
     )
+    return Guard(inner, studio.door)  # outside of everything: errors get its headers too
 
 
 def served(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from unskew.errors import InputError
 from unskew.report.rendering import environment
+from unskew.studio.index import RunIndex
+from unskew.studio.queue import RunQueue
 from unskew.studio.security import Door, checked_form, inside
+from unskew.studio.tail import Feeds
 from unskew.version import __version__
 
 DEFAULT_PORT = 8765
@@ -29,7 +33,20 @@ class Studio:
     folder: Path
     door: Door = field(default_factory=lambda: Door(DEFAULT_PORT))
     navigation: list[tuple[str, str]] = field(default_factory=list)  # (address, title)
+    feeds: Feeds = field(default_factory=Feeds)
     closing: list[Callable[[], None]] = field(default_factory=list)
+
+    @functools.cached_property
+    def index(self) -> RunIndex:
+        """All runs of the folder, for every screen."""
+        return RunIndex(self.folder)
+
+    @functools.cached_property
+    def queue(self) -> RunQueue:
+        """What is to be run on this machine."""
+        queue = RunQueue(self.folder, self.read_only)
+        self.closing.append(queue.close)
+        return queue
 
     @property
     def read_only(self) -> bool:

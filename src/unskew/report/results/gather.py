@@ -280,7 +280,7 @@ def read_record(path: Path) -> Record:
     status = folder.result.get("status", "running")
     if folder.damage.result and len(folder.lines) == spec.rounds:
         status = "done"  # the log has it all
-    elif status == "running" and not _alive(path):
+    elif status == "running" and not is_alive(path):
         status = "interrupted"
     lines = [with_new_names(line, data) for line in folder.lines + folder.beyond]
     return Record(str(path), path, spec, data, lines, folder.result, status, damage=folder.damage)
@@ -298,7 +298,7 @@ RENAMED = {
 }
 
 
-def _alive(path: Path) -> bool:
+def is_alive(path: Path) -> bool:
     """Whether a process holds the folder: a kill, however hard, lets go of the lock."""
     lock = FileLock(path / "lock", timeout=0)
     if not Path(lock.lock_file).is_file():

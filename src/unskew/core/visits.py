@@ -1,0 +1,56 @@
+"""Who was visited in a round, leg by leg: what the log tells of each client, so that a round can be seen again."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from unskew.core.types import Leg, Update
+
+ROWS = 8
+"""Clients whose change is looked at together: of many large models no second copy is made."""
+
+
+def visit_told(leg: Leg, update: Update) -> dict[str, Any]:
+    """One leg for the log: how models came (``by``, and from whom), who trained, with which loss and how far it moved.
+
+    ``loss`` and ``moved`` (the norm of the change) stand in the order of ``clients``, those who answered. ``lost`` are
+    those who did not. It grows with the cohort and never with the number of all clients.
+    """
+    answered = update.clients.tolist()
+    lost = sorted(set(leg.clients.tolist()) - set(answered))
+    handed = leg.carry is not None and leg.source in ("peer", "relay")
+    before = leg.carry.clients[update.rows].tolist() if handed and leg.carry is not None else []
+    moved = change_norms(update)
+    return {
+        "by": leg.source,
+        "clients": answered,
+        **({"from": before} if handed else {}),
+        **({"lost": lost} if lost else {}),
+        **({} if leg.upload else {"keeps": True}),
+        "loss": [_short(value) for value in update.loss.tolist()],
+        **({"moved": [_short(value) for value in moved]} if moved is not None else {}),
+    }
+
+
+def change_norms(update: Update) -> list[float] | None:
+    """How far each client's model moved; None where an engine has kept only their sum."""
+    if getattr(update, "sound", None) is not None:
+        return None
+    squares = torch.zeros(len(update), dtype=torch.float64)
+    for start in range(0, len(update), ROWS):
+        rows = slice(start, start + ROWS)
+        total: Any = 0
+        for name, value in update.params.items():
+            if value.is_floating_point():
+                change = value[rows] - update.base[name][rows]
+                total = total + change.reshape(len(change), -1).square().sum(1, dtype=torch.float64)
+        squares[rows] = torch.as_tensor(total, dtype=torch.float64).cpu()
+    return squares.sqrt().tolist()
+
+
+def _short(value: float) -> float | None:
+    """Four digits, which are what a picture shows; JSON has no NaN."""
+    return float(f"{value:.4g}") if math.isfinite(value) else None
