@@ -23,7 +23,7 @@ def drawing_module() -> str:
     Such pages forbid code made of text and styles within the page, so expressions are interpreted (``ast``).
     """
     strict = "Object.assign(options, {ast: true, defaultStyle: false, tooltip: {disableDefaultStyle: true}});"
-    return _bundle(f"{_FIT}{strict}window.unskewCharts = {{fit, vega}};")
+    return _bundle(f"{_FIT}{strict}window.unskewCharts = {{fit}};")
 
 
 def _bundle(snippet: str) -> str:

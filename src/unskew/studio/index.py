@@ -21,7 +21,7 @@ from unskew.report.results.gather import is_alive, natural_key
 from unskew.runs.folder import FORMAT, UNSEALED
 from unskew.runs.judged_by import chosen
 from unskew.runs.spec import Spec
-from unskew.sealed import unseal
+from unskew.sealed import CHECKSUM, unseal
 
 LOOK_EVERY = 0.7
 """Seconds in which the folder is looked through at most once, however many pages ask."""
@@ -146,9 +146,9 @@ def look_at(folder: Path, name: str, old: Entry | None) -> Entry:
         alive = is_alive(path)
         if alive:
             return old
-    about = _json(path / "spec.json")
+    about, whole = _object(_read(path / "spec.json"))
     row: dict[str, Any] = {"name": name, "key": "global_test_accuracy", "settings": {}, "round": 0}
-    problem = _unreadable(about, path)
+    problem = _unreadable(about, whole)
     if problem:
         row |= {"status": "damaged", "problem": problem}
         if isinstance(about.get("spec"), dict):
@@ -163,7 +163,7 @@ def look_at(folder: Path, name: str, old: Entry | None) -> Entry:
     content = _read(path / "result.json")
     result = unseal(content, about["format"] == FORMAT) or {}
     status = result.get("status", "running")
-    lines = last_lines(path / "rounds.jsonl", about["format"] == FORMAT)
+    lines = last_lines(path / "rounds.jsonl", about["format"] == FORMAT, 1 if status == "done" else 8)
     if lines:
         row["round"] = lines[-1]["round"]
         judged = [value for line in lines if (value := metric.of_line(line)) is not None]
@@ -191,7 +191,7 @@ def look_at(folder: Path, name: str, old: Entry | None) -> Entry:
     return Entry(row, seals, 0, {"spec": spec, "data": data, "result": result, "format": about["format"]})
 
 
-def last_lines(log: Path, sealed: bool) -> list[dict[str, Any]]:
+def last_lines(log: Path, sealed: bool, most: int) -> list[dict[str, Any]]:
     """The last rounds of a log, as many as its end holds; a line that is being written is left for later."""
     try:
         with log.open("rb") as file:
@@ -201,7 +201,7 @@ def last_lines(log: Path, sealed: bool) -> list[dict[str, Any]]:
     except OSError:
         return []
     pieces = content.split(b"\n")[:-1]
-    lines = (unseal(piece, sealed) for piece in (pieces if size <= TAIL else pieces[1:])[-8:])
+    lines = (unseal(piece, sealed) for piece in (pieces if size <= TAIL else pieces[1:])[-most:])
     return [line for line in lines if line and type(line.get("round")) is int]
 
 
@@ -218,7 +218,7 @@ def curve(log: Path, key: str) -> list[float]:
     return [round(value, 4) for value in (picked if (len(values) - 1) % step == 0 else [*picked, values[-1]])]
 
 
-def _unreadable(about: dict[str, Any], path: Path) -> str:
+def _unreadable(about: dict[str, Any], whole: bool) -> str:
     if not about:
         return "spec.json is damaged: it is not the JSON of a run"
     if about.get("format") not in (UNSEALED, FORMAT):
@@ -228,7 +228,7 @@ def _unreadable(about: dict[str, Any], path: Path) -> str:
         )
     if not isinstance(about.get("spec"), dict) or not isinstance(about.get("data", {}), dict):
         return "spec.json is damaged: it is not the JSON of a run"
-    if unseal(_read(path / "spec.json"), about["format"] == FORMAT) is None:
+    if not whole and (about["format"] == FORMAT or CHECKSUM in about):
         return "spec.json is damaged: its content does not fit its checksum"
     return ""
 
@@ -267,12 +267,15 @@ def _read(file: Path) -> bytes:
         return b""
 
 
-def _json(file: Path) -> dict[str, Any]:
+def _object(content: bytes) -> tuple[dict[str, Any], bool]:
+    """A JSON object, and whether it is sealed and whole; an empty one where it is none."""
     try:
-        found = json.loads(_read(file))
+        found = json.loads(content)
     except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return {}, False
+    if not isinstance(found, dict):
+        return {}, False
+    return found, unseal(content, required=True) is not None
 
 
 DEFAULTS = Spec().as_dict()

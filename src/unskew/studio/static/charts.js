@@ -40,11 +40,7 @@ export const renew = async (place, name, rows) => {
   const known = drawnIn.get(place);
   if (!known || !known.results) return;
   await known.busy;
-  const {vega} = await charts();
-  for (const result of known.results) {
-    result.view.change(name, vega.changeset().remove(() => true).insert(rows.map(row => ({...row}))));
-    await result.view.runAsync();
-  }
+  for (const result of known.results) await result.view.data(name, rows.map(row => ({...row}))).runAsync();
 };
 
 // Draw every chart that the page came with.

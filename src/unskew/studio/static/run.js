@@ -52,12 +52,12 @@ function start() {
 
   // ---- curves ----
   const places = view.charts.map(chart => {
-    const place = make("div", {role: "img", "aria-label": `${chart.title} over rounds`});
+    const place = make("div", {role: "figure", "aria-label": `${chart.title} over rounds`});
     $("curves").append(place);
     return {...chart, place};
   });
   const rowsOf = key => points.filter(point => point[key] !== undefined).map(point => ({round: point.round, [key]: point[key]}));
-  const bars = view.bars ? make("div", {role: "img", "aria-label": "Accuracy of each class"}) : null;
+  const bars = view.bars ? make("div", {role: "figure", "aria-label": "Accuracy of each class"}) : null;
   if (bars) $("curves").append(bars);
   const classRows = () => {
     const last = [...points].reverse().find(point => point.per_class_accuracy);
@@ -136,7 +136,7 @@ function start() {
     clearTimeout(sumLater);
     const wait = Math.max(0, 3000 - (Date.now() - summing));
     sumLater = setTimeout(async () => {
-      if (document.hidden) return;
+      if (document.hidden || now.status === "deleted") return;
       summing = Date.now();
       try { showSums(await ask(`/run-sums/${address}`)); } catch { /* the next round asks again */ }
     }, wait);
@@ -157,7 +157,7 @@ function start() {
   let now = row;
   const source = new EventSource(`/run-events/${address}?at=${view.at}`);
   source.addEventListener("rounds", event => { take(JSON.parse(event.data)); showNow(now); });
-  source.addEventListener("status", event => { now = JSON.parse(event.data); showNow(now); if (now.status !== "running") renewSums(); });
+  source.addEventListener("status", event => { now = JSON.parse(event.data); showNow(now); if (!["running", "deleted"].includes(now.status)) renewSums(); });
   source.addEventListener("anew", async () => {  // its log was written anew: everything once more
     try {
       const found = await ask(`/run-points/${address}`);

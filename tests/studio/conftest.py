@@ -1,0 +1,144 @@
+"""A studio over a folder, and a real browser to look at it with."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+uvicorn = pytest.importorskip("uvicorn", reason="the studio needs unskew[studio]")
+pytest.importorskip("starlette", reason="the studio needs unskew[studio]")
+
+from unskew.studio.app import make_app  # noqa: E402
+from unskew.studio.security import Door  # noqa: E402
+from unskew.studio.shared import Studio  # noqa: E402
+
+PICTURES = os.environ.get("UNSKEW_STUDIO_PICTURES")
+"""A folder to which the tests write pictures of all screens: docs/img, to renew those of the documentation."""
+
+
+@dataclass
+class Opened:
+    """A studio that answers, and the folder that it looks at."""
+
+    folder: Path
+    door: Door
+    client: httpx.Client
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self.door.port}"
+
+    def get(self, path: str, **more: Any) -> httpx.Response:
+        return self.client.get(self.root + path, **more)
+
+    def post(self, path: str, values: Any, **more: Any) -> httpx.Response:
+        headers = {"origin": self.root} | more.pop("headers", {})
+        return self.client.post(self.root + path, json=values, headers=headers, **more)
+
+
+@contextlib.contextmanager
+def opened_studio(folder: Path, read_only: bool = False) -> Iterator[Opened]:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        door = Door(listening.getsockname()[1], read_only)
+        config = uvicorn.Config(
+            make_app(Studio(folder, door)), log_level="error", ws="none", timeout_graceful_shutdown=1
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            with httpx.Client(timeout=30) as client:
+                assert client.get(door.address, follow_redirects=True).status_code == 200
+                yield Opened(folder, door, client)
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture
+def open_studio() -> Iterator[Callable[..., Opened]]:
+    """Open studios over folders; all end with the test."""
+    with contextlib.ExitStack() as stack:
+        yield lambda folder, read_only=False: stack.enter_context(opened_studio(folder, read_only))
+
+
+@dataclass
+class Look:
+    """A page in the browser, which remembers what its console complained of."""
+
+    page: Any
+    studio: Opened
+    complaints: list[str] = field(default_factory=list)
+
+    def open(self, path: str) -> Any:
+        self.page.goto(self.studio.door.address)
+        self.page.goto(self.studio.root + path)
+        return self.page
+
+    def check_contrast(self) -> None:
+        """What axe-core finds against WCAG 2 A and AA: nothing."""
+        from axe_playwright_python.sync_playwright import Axe
+
+        found = Axe().run(
+            self.page, options={"runOnly": {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21aa"]}}
+        )
+        told = [
+            (one["id"], [node["html"][:160] for node in one["nodes"]][:3])
+            for one in found.response["violations"]
+        ]
+        assert told == []
+
+    def check_width(self) -> None:
+        assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    def picture(self, name: str, **more: Any) -> None:
+        if PICTURES:
+            self.page.screenshot(path=str(Path(PICTURES) / f"studio-{name}.png"), **more)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, once a module; on CI it must be there, elsewhere the test skips."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next((path for name in names if (path := shutil.which(name))), "")
+    if not found:
+        assert not os.environ.get("CI"), "CI must have a browser to look at the studio with: install chromium"
+        pytest.skip("there is no chromium on this machine to look at the studio with")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def look(browser: Any) -> Iterator[Callable[..., Look]]:
+    """Open a window on a studio; at the end no console may have complained."""
+    looks: list[Look] = []
+
+    def opened(studio: Opened, width: int = 1280, height: int = 860, **more: Any) -> Look:
+        context = browser.new_context(viewport={"width": width, "height": height}, **more)
+        context.set_default_timeout(20_000)
+        made = Look(context.new_page(), studio)
+        made.page.on(
+            "console", lambda said: made.complaints.append(said.text) if said.type == "error" else None
+        )
+        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
+        looks.append(made)
+        return made
+
+    yield opened
+    for one in looks:
+        one.page.context.close()
+    assert [said for one in looks for said in one.complaints] == []
