@@ -170,6 +170,17 @@ def _tested(tested: dict[str, Any]) -> str:
     return said + f", worst {tested['min']:.4f}" + (f" (client {worst['client']})" if worst else "")
 
 
+def _travelled(totals: dict[str, Any]) -> str:
+    down, up = totals["bytes_travelled_down"] / 1e6, totals["bytes_travelled_up"] / 1e6
+    return f"{down:,.1f} MB to the sites and {up:,.1f} MB back, as they were sent"
+
+
+def _lost_sites(away: dict[str, int]) -> str:
+    return ", ".join(
+        f"{site} in {rounds} rounds" if rounds > 1 else f"{site} in 1 round" for site, rounds in away.items()
+    )
+
+
 def show(ended: Run, as_json: bool) -> None:
     """What came out, in a table or as one JSON object."""
     result = ended.result
@@ -184,7 +195,7 @@ def show(ended: Run, as_json: bool) -> None:
 
     console = Console()
     table = Table(show_header=False, box=None, padding=(0, 2))
-    totals, skewed, final = result["totals"], result["skew"], result["final"]
+    totals, skewed, final = result["totals"], result.get("skew"), result["final"]
     moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
     beside = totals.get("bytes_measuring_down", 0) + totals.get("bytes_measuring_up", 0)
     only = sum(line.get("trained_only", 0) for line in ended.folder.lines)
@@ -204,14 +215,18 @@ def show(ended: Run, as_json: bool) -> None:
         **({"spread": _spread(alone)} if alone and alone["clients"] else {}),
         "best": _best(result["best"], first),
         **({"clients": _tested(tested)} if (tested := result.get("client_tests")) else {}),
-        "skew": f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
+        "skew": "not known: label counts were not asked for"
+        if skewed is None
+        else f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
         "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
+        **({"travelled": _travelled(totals)} if "bytes_travelled_up" in totals else {}),
         **({"measuring": f"{beside / 1e6:,.1f} MB more, to measure"} if beside else {}),
         **({"air": f"{totals['air_s']:,.1f} s on the air"} if "air_s" in totals else {}),
         "answered": f"{totals['answered']} of {totals['asked']} asked"
         + (f", {only} trained without uploading" if only else "")
         + (f", {result['rejected']} rejected (not finite)" if result["rejected"] else "")
         + (f", {result['late']} late" if result["late"] else ""),
+        **({"lost": _lost_sites(away)} if (away := result.get("rounds_without")) else {}),
         "discloses": ", ".join(result["discloses"]) or ("model updates only" if alone is None else "nothing"),
     }
     for name, why in result.get("blanks", {}).items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from typing import Any
 
 import torch
@@ -82,6 +83,11 @@ def add_apart(result: dict[str, Any], folder: RunFolder, measuring: Measuring) -
     totals = {f"bytes_measuring_{way}": sum(one[way] for one in counted) for way in WAYS}
     if views := sum(sum(line.get("told_for_views", {}).values()) for line in folder.lines):
         totals["bytes_told_for_views"] = views
+    if any("sites" in line for line in folder.lines):  # as they travelled, beside those that a method counts
+        for way in WAYS:
+            totals[f"bytes_travelled_{way}"] = sum(line["sites"][f"bytes_{way}"] for line in folder.lines)
+        away = Counter(site for line in folder.lines for site in line["sites"].get("lost", {}))
+        result["rounds_without"] = dict(sorted(away.items()))
     return result | {"totals": result["totals"] | totals}
 
 

@@ -128,11 +128,11 @@ def _join(
         )
         if spec.judges_clients or spec.validation is not None:
             site.policy.check(name, "evaluate_clients", ACCURACIES)
-    counted = bool(known["counted"]) if known else all(s.policy.allows(LABEL_COUNTS) for s in there.values())
-    if not counted:
-        for part in (part for part in method.parts if part.needs_counts):
-            for name, site in there.items():
-                site.policy.check(name, part.name, LABEL_COUNTS)
+    wanted = [part for part in method.parts if part.needs_counts or LABEL_COUNTS in part.discloses]
+    for part in wanted:  # nobody is asked for what no part uses
+        for name, site in there.items():
+            site.policy.check(name, part.name, LABEL_COUNTS)
+    counted = bool(wanted)
     members, first = [], 0
     for name in began or names:
         count = len(began[name]["sizes"]) if name in began else len(there[name].clients)
