@@ -34,6 +34,7 @@ from unskew.metrics.own import Metric
 from unskew.network import network_of
 from unskew.notices import warn
 from unskew.runs.choose_engine import choose, device_of
+from unskew.runs.describe import names
 from unskew.runs.early_stop import check_stopping
 from unskew.runs.guessing import most_frequent
 from unskew.runs.judged_by import check_names, check_on_data, describe_metrics
@@ -55,6 +56,10 @@ class Setup:
 
     def settle(self, spec: Spec) -> Spec:
         """The spec with what the data decided where nobody wrote it."""
+        if spec.sites is not None:  # the sites are what they are, whatever a simulation was dealt
+            given = {name: Spec.__dataclass_fields__[name].default for name in names(Spec, "dealing")}
+            settled: dict[str, Any] = given | {"partition": "sites", "partition_seed": spec.partition_seed}
+            spec = replace(spec, **settled)
         fewer = isinstance(spec.cohort, UnsaidNumber) and self.run.cohort < spec.cohort
         return replace(spec, cohort=self.run.cohort) if fewer else spec
 

@@ -36,6 +36,15 @@ DIVERGED = 1e3
 """A loss that no model has that still learns: a guess among a million classes has 14."""
 
 
+@dataclass(frozen=True)
+class Travelled:
+    """Bytes as they were sent to sites and back, and site -> the rounds in which it had no part."""
+
+    down: int
+    up: int
+    lost: dict[str, list[int]]
+
+
 @dataclass(frozen=True, eq=False)
 class Record:
     """One run as a report sees it, whatever state it is in. ``name`` is its folder, or its place in a list."""
@@ -135,6 +144,19 @@ class Record:
     @property
     def bytes_moved(self) -> float:
         return sum(moved(line) for line in self.lines)
+
+    @property
+    def sites(self) -> Travelled | None:
+        """What really went to sites and came back, and in which rounds each was lost; None of a simulation."""
+        told = {int(line["round"]): line["sites"] for line in self.lines if "sites" in line}
+        if not told:
+            return None
+        lost: dict[str, list[int]] = {}
+        for number_, line in told.items():
+            for site in line.get("lost", {}):
+                lost.setdefault(site, []).append(number_)
+        down, up = (sum(line[f"bytes_{way}"] for line in told.values()) for way in ("down", "up"))
+        return Travelled(down, up, lost)
 
     def bytes_by_kind(self) -> Counter[tuple[str, str]]:
         """(direction, kind) -> bytes, over all rounds."""

@@ -167,8 +167,40 @@ def _problem(
         yield from shared
     yield Heading("Faults", f"faults{tail}", level)
     yield from _faults(rows)
+    yield from _sites(rows)
     yield Heading("The data", f"data{tail}", level)
     yield from data_section(problem)
+
+
+def _sites(rows: Sequence[Row]) -> Iterator[Block]:
+    """Of runs at real sites: what was really sent, beside the bytes that a method counts, and who was lost when."""
+    said = [
+        (row.group.label, record, record.sites)
+        for row in rows
+        for record in row.group.counted
+        if record.sites is not None
+    ]
+    if not said:
+        return
+    head = ["method", "seed", "counted", "really sent to sites", "really sent back"]
+    table = [
+        [
+            label,
+            str(record.spec.seed),
+            words.size(record.bytes_moved),
+            words.size(told.down),
+            words.size(told.up),
+        ]
+        for label, record, told in said
+    ]
+    yield TableBlock(head, table, frozenset(head[1:]))
+    lost = [
+        f"{label}, seed {record.spec.seed}: {site} had no part in round {', '.join(map(str, rounds))}"
+        for label, record, told in said
+        for site, rounds in told.lost.items()
+    ]
+    if lost:
+        yield Paragraph("; ".join(lost) + ". The log says why.")
 
 
 def _faults(rows: Sequence[Row]) -> Iterator[Block]:
