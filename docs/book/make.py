@@ -18,13 +18,15 @@ import altair as alt
 from unskew.report.drawing import save_chart
 from unskew.report.evidence import FILE as EVIDENCE
 from unskew.report.theme import BLUE, MUTED, SKY
+from unskew.reproduce.curves import draw_curves
+from unskew.reproduce.exhibit import exhibits
 from unskew.reproduce.page import fill, pack_evidence, points, sections
 from unskew.reproduce.results import Line, read_lines
 from unskew.reproduce.shipped import FILE as SHIPPED
 from unskew.reproduce.shipped import pack
 
 HERE = Path(__file__).parent
-RESULTS, PAGE, PICTURE = HERE / "results", HERE.parent / "papers.md", HERE.parent / "img" / "papers.png"
+RESULTS, PAGE, IMAGES = HERE / "results", HERE.parent / "papers.md", HERE.parent / "img"
 PAPER, BEST, END = "the paper", "unskew, best round", "unskew, in the end"
 
 
@@ -51,7 +53,7 @@ def draw(lines: dict[str, list[Line]]) -> None:
     dots = dots.encode(y=y, x=x, color=colour.legend(title=None, orient="top"))
     zero = alt.Chart(alt.InlineData(values=[{"x": 0}])).mark_rule(color=MUTED).encode(x="x:Q")
     chart = alt.layer(zero, between, dots).properties(width=460, height=alt.Step(18))
-    save_chart(chart, PICTURE, "Gains of the papers and ours")
+    save_chart(chart, IMAGES / "papers.png", "Gains of the papers and ours")
 
 
 def add(file: Path) -> None:
@@ -71,7 +73,10 @@ def main() -> None:
         add(Path(file))
     for file, text in made().items():
         file.write_text(text, encoding="utf-8")
-    draw(read_lines(RESULTS))
+    lines = read_lines(RESULTS)
+    draw(lines)
+    group = exhibits()["sem-table1"].groups[0]
+    draw_curves(lines["sem-table1"], group, IMAGES / "curves-sem.png", window=9, part="sem")
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 from unskew.cli import main
 from unskew.core.method import Method
 from unskew.errors import InputError
+from unskew.reproduce.curves import draw_curves
 from unskew.reproduce.exhibit import chosen_groups, exhibit_of, exhibits
 from unskew.reproduce.running import line_of, run_exhibit
 from unskew.runs.spec import Spec
@@ -95,3 +96,18 @@ def test_the_list_and_a_table_are_shown(capsys) -> None:
     assert one["best"]["mean"] == pytest.approx(2.777, abs=0.01)
     assert main(["reproduce", "sem-table1", "--show"]) == 0
     assert "SEM on five bases" in capsys.readouterr().out
+
+
+def test_curves_are_drawn_of_one_group_with_runs(tmp_path, capsys) -> None:
+    """From lines that have curves; the installed lines have none, and several groups are one too many."""
+    group = exhibit_of("sem-table1").groups[0]
+    base = {"exhibit": "sem-table1", "group": group.name, "seed": 0, "judged_every": 5}
+    lines = [base | {"method": m, "accuracy": [0.2, 0.4, 0.5]} for m in ("fedavg", "sem", "scaffold")]
+    picture = draw_curves(lines, group, tmp_path / "curves.png", window=3, part="sem")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    command = ["reproduce", "sem-table1", "--show", "--draw", str(tmp_path / "none.png")]
+    assert main(command) == 2
+    assert "--draw draws one group" in capsys.readouterr().err
+    assert main([*command, "--cells", group.name]) == 2
+    assert "is here with its curve; run it first" in capsys.readouterr().err
+    assert not (tmp_path / "none.png").exists()

@@ -48,6 +48,10 @@ def reproduce(
     show: Annotated[
         bool, typer.Option("--show", help="Only show what was found so far; run nothing.")
     ] = False,
+    draw: Annotated[
+        Path | None,
+        typer.Option("--draw", metavar="PICTURE.png", help="Draw accuracy over rounds, of one group."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One tiny cell of every exhibit, on a CPU.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -79,6 +83,19 @@ def reproduce(
                 )
             lines = _merged(lines, fresh)
         _shown(exhibit, lines, cells or [], as_json)
+        if draw is not None:
+            _draw(exhibit, lines, cells or [], draw)
+
+
+def _draw(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], picture: Path) -> None:
+    """The curves of the group that was asked for, or of the only one there is."""
+    from unskew.reproduce.curves import draw_curves
+
+    groups = [group for group in exhibit.groups if group.name in wanted or len(exhibit.groups) == 1]
+    if len(groups) != 1:
+        named = ", ".join(group.name for group in exhibit.groups)
+        raise InputError(f"--draw draws one group: add --cells and one of {named}")
+    draw_curves(lines, groups[0], picture)
 
 
 def _numbers(text: str | None) -> list[int]:
