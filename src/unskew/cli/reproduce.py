@@ -67,6 +67,9 @@ def reproduce(
         _list(as_json)
     else:
         exhibit = exhibit_of(name)
+        if exhibit.makes:
+            _made(exhibit, seeds, rounds, as_json)
+            return
         place = out or Path("runs") / "reproduce" / name
         lines = _found(exhibit, place)
         if not show:
@@ -85,6 +88,26 @@ def reproduce(
         _shown(exhibit, lines, cells or [], as_json)
         if draw is not None:
             _draw(exhibit, lines, cells or [], draw)
+
+
+def _made(exhibit: Exhibit, seeds: str | None, rounds: int | None, as_json: bool) -> None:
+    """What an exhibit's own function finds, as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from unskew.reproduce.running import make_own
+
+    given = {"seeds": len(_numbers(seeds)) or None, "rounds": rounds}
+    rows = make_own(exhibit, **{name: value for name, value in given.items() if value is not None})
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for head in rows[0]:
+        table.add_column(head)
+    for row in rows:
+        table.add_row(*map(str, row.values()))
+    Console().print(table, highlight=False, markup=False)
 
 
 def _draw(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], picture: Path) -> None:

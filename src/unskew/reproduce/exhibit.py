@@ -109,6 +109,7 @@ class Exhibit:
     page: str
     note: str
     groups: tuple[Group, ...]
+    makes: str = ""  # package.module:function, of an exhibit that is not made of runs alone
 
     @property
     def cells(self) -> list[Cell]:
