@@ -136,6 +136,15 @@ def listed_classes(folder: str) -> list[SourceClass]:
     return [kind for kind in found if kind is not None]
 
 
+def classes_named_in(file: str, name: str) -> list[SourceClass]:
+    """The classes that stand in the value of a name in a file, in the order written."""
+    source = SourceFile.read(PACKAGE / file)
+    found = source.find(name)
+    written = getattr(found[0], "value", None) if found else None
+    words = [word.id for word in ast.walk(written) if isinstance(word, ast.Name)] if written else []
+    return [kind for word in words if (kind := source.find_class(word)) is not None]
+
+
 def dictionary(file: str, name: str) -> Iterator[tuple[str, ast.expr]]:
     """The keys of a dictionary that is written out in a file, with what stands behind each."""
     found = SourceFile.read(PACKAGE / file).find(name)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from unskew.cli import main
+from unskew.cli.models import _list
 from unskew.expression import signature
 from unskew.models import MODELS
 
@@ -29,6 +30,7 @@ def test_lists_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     sizes = {model["name"]: model["parameters"] for model in told["models"]}
     assert sizes == {name: model.size for name, model in MODELS.items()}
+    assert told == _list(None, None)  # what models say of themselves is what they are when they are made
 
 
 def test_says_which_models_cannot_take_a_shape(capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +65,7 @@ def test_shows_an_expression_as_written(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["resnet"], "error: there is no model 'resnet'; did you mean 'resnet9' or 'harnet'?"),
+        (["resnet"], "error: there is no model 'resnet'; did you mean 'resnet9' or 'lenet' or 'harnet'?"),
         (["a.b:C"], "error: for which samples? add their shape to a.b:C, e.g. --shape 1x28x28"),
         (["--shape", "3x"], "error: --shape is whole numbers joined by x, such as 1x28x28, not '3x'"),
     ],

@@ -26,11 +26,11 @@ def commands() -> list[str]:
 
 
 def test_listings_and_help_do_not_load_torch():
-    """Methods in every form, data sets, the version, and the help of every command."""
+    """Methods in every form, data sets, models, the version, and the help of every command."""
     asked = [["--help"], ["--version"], *([command, "--help"] for command in commands())]
     asked += [["methods"], ["methods", "--json"], ["datasets"], ["datasets", "mnist"], ["datasets", "--json"]]
     asked += [["methods", name] for name in ("fedavg", "flea", "daca", "ccvr", *PRESETS)]
-    asked += [["methods", "daca", "--json"]]
+    asked += [["methods", "daca", "--json"], ["models"], ["models", "--json"]]
     assert {"run", "methods", "diagnose", "report"} <= set(commands())
     done = subprocess.run(
         [sys.executable, "-c", ASK.format(asked=asked)], capture_output=True, text=True, check=False

@@ -17,6 +17,7 @@ PEERS: dict[str, str] = {
     "flower": "Flower's simulation",
     "pfl": "pfl-research's simulated backend",
     "fluke": "fluke's FedAvg",
+    "fedjax": "FedJAX's federated averaging",
 }
 """Whom we compare with; ``plain`` needs no environment of its own."""
 

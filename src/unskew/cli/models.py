@@ -37,7 +37,10 @@ Classes = Annotated[
 def models(name: Name = None, shape: Shape = None, classes: Classes = None, as_json: Json = False) -> None:
     """What models there are; with a NAME: its layers, where it can be cut."""
     sample = _read_shape(shape)
-    told = _list(sample, classes) if name is None else _one(name, sample, classes)
+    if name is not None:
+        told = _one(name, sample, classes)
+    else:
+        told = _declared() if sample is None and classes is None else _list(sample, classes)
     if as_json:
         typer.echo(json.dumps(told, ensure_ascii=False, indent=2))
     elif name is None:
@@ -56,6 +59,30 @@ def _read_shape(text: str | None) -> tuple[int, ...] | None:
     if not all(side.isdecimal() and side.strip("0") for side in sides):
         raise InputError(f"--shape is whole numbers joined by x, such as 1x28x28, not {text!r}")
     return tuple(int(number(side, "in --shape")) for side in sides)
+
+
+def _declared() -> dict[str, Any]:
+    """Every model as it says of itself, read from its file: to make them all takes seconds."""
+    from unskew.declared import classes_named_in
+    from unskew.expression import signature_of
+
+    return {
+        "models": [
+            {
+                "name": model.variable("name"),
+                "expression": signature_of(
+                    model.variable("name"), {k: default for k, (_, default) in model.fields().items()}
+                ),
+                "description": model.text().split("\n", 1)[0],
+                "paper": model.variable("paper"),
+                "shape": list(model.variable("native")),
+                "classes": model.variable("classes"),
+                "parameters": model.variable("size"),
+                "note": "",
+            }
+            for model in classes_named_in("models/zoo.py", "MODELS")
+        ]
+    }
 
 
 def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
