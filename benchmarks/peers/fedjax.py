@@ -1,8 +1,8 @@
 """FedJAX: ``federated_averaging`` over compiled client updates, in one process, as it runs by default.
 
 The models are restated with Haiku, images channels last, as JAX convolves fastest on a CPU. XLA decides by itself how
-many threads it uses. The first round compiles. FedJAX was written for an older JAX: the one function that has moved since is
-named again below.
+many threads it uses. The first round compiles. FedJAX was written for an older JAX: the one function that has moved
+since is named again below.
 """
 
 from __future__ import annotations
