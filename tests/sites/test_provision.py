@@ -14,7 +14,7 @@ from unskew.sites import certificates, provision
 from unskew.sites.folders import FederationFolder, SiteFolder
 from unskew.sites.policy import Policy
 from unskew.sites.private_files import check_private
-from unskew.sites.provision import add_site, init_federation, renew_certificate
+from unskew.sites.provision import add_site, init_federation, remove_site, renew_certificate
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +107,19 @@ def test_certificates_are_renewed_and_sites_added(tmp_path):
     assert FederationFolder.read(tmp_path / "ops") == grown
     assert grown.sites == ("north", "west")
     assert SiteFolder.read(grown.hand_out("west")).address == "192.0.2.7:9443"
+
+
+def test_a_site_is_removed(tmp_path):
+    """Its key is no longer one to let in; the last site stays."""
+    ops = init_federation(tmp_path / "ops", ["north", "south"])
+    shrunk = remove_site(ops, "south")
+    assert FederationFolder.read(tmp_path / "ops") == shrunk
+    assert shrunk.sites == ("north",)
+    assert [path.name for path in (tmp_path / "ops" / "keys").iterdir()] == ["north.pub"]
+    with pytest.raises(InputError, match="no site 'south'"):
+        remove_site(shrunk, "south")
+    with pytest.raises(InputError, match="at least one site"):
+        remove_site(shrunk, "north")
 
 
 def test_a_key_that_others_can_read_is_refused(tmp_path):

@@ -72,6 +72,20 @@ def add(
 
 
 @federation.command()
+def remove(
+    folder: Folder, site: Annotated[str, typer.Argument(metavar="SITE", help="The site's name.")]
+) -> None:
+    """Let a site in no longer; it is shut out from the federation's next start on."""
+    from unskew.sites.folders import FederationFolder
+    from unskew.sites.provision import remove_site
+
+    remove_site(FederationFolder.read(folder), site)
+    _console().print(
+        f"site {site} is shut out from the next start on: stop the federation, then start it again"
+    )
+
+
+@federation.command()
 def renew(
     folder: Folder,
     host: Annotated[
@@ -201,7 +215,7 @@ def _sites(folder: FederationFolder) -> list[dict[str, Any]]:
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("site", "since", "version", "samples", "clients", "allows beyond model updates"):
+    for name in ("site", "since", "version", "samples", "clients", "allows"):
         table.add_column(name, justify="right" if name in ("samples", "clients") else "left")
     for row in rows:
         if not row["online"]:

@@ -38,7 +38,9 @@ class Entry:
         where = f"run {one_line(self.run)}" if self.run else "no run"
         if self.round is not None:
             where += f", round {self.round + 1}"
-        asked = f"{when}  {where}: asked for {one_line(self.asked)} ({self.bytes_in:,} bytes)"
+        what = one_line(self.asked)
+        what = what if what.startswith("to ") else f"for {what}"
+        asked = f"{when}  {where}: asked {what} ({self.bytes_in:,} bytes)"
         if self.refused:
             return f"{asked}; REFUSED: {one_line(self.refused)}"
         return f"{asked}; sent {one_line(self.sent)} ({self.bytes_out:,} bytes)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,6 +64,17 @@ def add_site(folder: FederationFolder, site: str) -> FederationFolder:
     _make_site(grown, site)
     write_file(folder.path / FEDERATION, grown.written())  # last: a site without files is none
     return grown
+
+
+def remove_site(folder: FederationFolder, site: str) -> FederationFolder:
+    """Let a site in no longer, from the next start on; a site's own folder is its own."""
+    folder.known(site)
+    left = tuple(name for name in folder.sites if name != site)
+    shrunk = dataclasses.replace(folder, sites=check_site_names(left))
+    write_file(folder.path / FEDERATION, shrunk.written())  # first: a key that is still there opens nothing
+    folder.public_key(site).unlink(missing_ok=True)
+    shutil.rmtree(folder.hand_out(site), ignore_errors=True)
+    return shrunk
 
 
 def renew_certificate(

@@ -136,8 +136,11 @@ def ask_flower(folder: FederationFolder, *words: str) -> dict[str, Any]:
 
 
 def register_sites(folder: FederationFolder) -> dict[str, str]:
-    """Let in the keys of all sites; site -> Flower's number for it."""
-    nodes = registered(folder)
+    """Let in the keys of all sites, and no longer those of others; site -> Flower's number for it."""
+    nodes = _noted(folder)
+    for site in [name for name in nodes if name not in folder.sites]:
+        ask_flower(folder, "supernode", "unregister", nodes.pop(site), folder.name)
+        write_file(folder.flower / NODES, json.dumps(nodes))
     for site in folder.sites:
         if site not in nodes:
             key = str(folder.public_key(site))
@@ -149,11 +152,15 @@ def register_sites(folder: FederationFolder) -> dict[str, str]:
 
 def registered(folder: FederationFolder) -> dict[str, str]:
     """Site -> Flower's number for it, as far as they were registered."""
+    return {site: node for site, node in _noted(folder).items() if site in folder.sites}
+
+
+def _noted(folder: FederationFolder) -> dict[str, str]:
     try:
         told = json.loads((folder.flower / NODES).read_text())
     except (OSError, ValueError):
         return {}
-    return {str(site): str(node) for site, node in told.items() if site in folder.sites}
+    return {str(site): str(node) for site, node in told.items()}
 
 
 def start_supernode(site: SiteFolder, socket_path: Path) -> subprocess.Popen[bytes]:
