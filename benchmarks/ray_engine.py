@@ -63,11 +63,11 @@ def cluster(nodes: int, cpus: int = 1) -> Iterator[Any]:
         found.shutdown()
 
 
-def throughput(rounds: int = 5) -> dict[str, Any]:
+def throughput(rounds: int = 5, names: str = "ABC") -> dict[str, Any]:
     """Each job's rounds in turn by both engines; the first of each is not counted."""
     options = Options(rounds=rounds, workers=cores())
     found = {}
-    for name in "ABC":
+    for name in names:
         job = JOBS[name]
         fast = Ours.ready("fast", job, options)
         ray = over_ray(job, options)

@@ -99,7 +99,7 @@ def connect(address: str | None, cpus: int) -> Connection:
     if address in (None, "local"):
         folder = _fresh_folder()
         guard = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("guard.py")), str(folder)],
+            [sys.executable, str(Path(__file__).with_name("guard.py")), str(folder), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

@@ -1,7 +1,7 @@
 """Ends what is left of a local Ray when the process that started it is gone, however that ended.
 
-A script of its own (``python guard.py FOLDER``) that imports nothing of ours: its life hangs on its input. When that is
-closed it ends every process that has a file of Ray's folder open, and removes the folder.
+A script of its own (``python guard.py FOLDER PROCESS``) that imports nothing of ours: its life hangs on its input. When that is
+closed it ends every other process that has a file of Ray's folder open, and removes the folder.
 """
 
 import contextlib
@@ -24,12 +24,13 @@ def users_of(folder: str) -> list[int]:
     return found
 
 
-def guard(folder: str) -> None:
+def guard(folder: str, server: int) -> None:
+    """Wait for the end; the server itself, which may have Ray's logs open still, is never touched."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.stdin.buffer.read()
     for _ in range(50):  # those that end may start others meanwhile
-        left = users_of(folder + os.sep)
+        left = [process for process in users_of(folder + os.sep) if process != server]
         for process in left:
             with contextlib.suppress(OSError):
                 os.kill(process, signal.SIGKILL)
@@ -40,4 +41,4 @@ def guard(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    guard(sys.argv[1])
+    guard(sys.argv[1], int(sys.argv[2]))
