@@ -122,7 +122,7 @@ from unskew.engines.cpu.workers import die_with
 die_with(int(sys.argv[1]), signal.SIGTERM)
 from unskew.cli import main
 sys.argv = ["unskew", "cell", sys.argv[2]]
-main()
+sys.exit(main())
 """
 """A cell's process: it saves and ends when the task does, however that ends."""
 

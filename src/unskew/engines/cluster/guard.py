@@ -1,7 +1,7 @@
 """Ends what is left of a local Ray when the process that started it is gone, however that ended.
 
-A script of its own (``python guard.py FOLDER PROCESS``) that imports nothing of ours: its life hangs on its input. When that is
-closed it ends every other process that has a file of Ray's folder open, and removes the folder.
+A script of its own (``python guard.py FOLDER PROCESS``) that imports nothing of ours. Its life hangs on its input: when
+that is closed it ends every other process that has a file of Ray's folder open, and removes the folder.
 """
 
 import contextlib
