@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from unskew.cli.app import app
 
@@ -32,11 +33,28 @@ def studio(
     no_open: Annotated[
         bool, typer.Option("--no-open", help="Print the address and open no browser.")
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="DIR",
+            help="Write the pages to this folder, to be read without a studio, and end.",
+        ),
+    ] = None,
 ) -> None:
     """Open a local web page over runs: watch, replay, compare and start them."""
     from unskew.studio.serve import serve
 
     console = Console(highlight=False, soft_wrap=True)
+    if export is not None:
+        from unskew.studio.serve import check_folder, check_packages
+
+        check_folder(folder)
+        check_packages()
+        from unskew.studio.export import export_site
+
+        console.print(f"written to [bold]{escape(str(export_site(folder, export)))}[/]")
+        return
 
     def say(address: str) -> None:
         console.print(f"the studio is at [bold]{address}[/]", markup=True)

@@ -26,6 +26,8 @@ from unskew.report.about import about, shortly
 from unskew.report.charts import client_class_matrix, client_sizes, emd_histogram
 from unskew.report.diagnosis import Diagnosis, diagnose
 from unskew.report.diagnosis_page import said
+from unskew.report.results.gather import natural_key, read_record
+from unskew.report.results.search import run_folders
 from unskew.report.theme import themed, trust_charts
 from unskew.studio.security import inside
 
@@ -283,6 +285,40 @@ def shown_diagnosis(found: Diagnosis) -> dict[str, Any]:
         "said": "\n".join(str(block.html(at)) for at, block in enumerate(said(found))),
         "notes": list(found.record.get("notes") or ()),
     }
+
+
+def held_partitions(folder: Path) -> list[dict[str, str]]:
+    """The runs whose partition was kept: one for each partition, however many runs there are of it."""
+    found: dict[str, dict[str, str]] = {}
+    for place in sorted(run_folders(folder, []), key=natural_key):
+        if (place / "partition.npz").is_file():
+            try:
+                part = Partition.load(place / "partition.npz")
+            except InputError:
+                continue  # a damaged one shows as such with its run
+            record = part.record
+            said = (
+                f"{record.get('dataset') or 'data'} · {shortly(record['expression'])} · seed {record['seed']}"
+            )
+            found.setdefault(record["sha256"], {"name": place.relative_to(folder).as_posix(), "said": said})
+    return list(found.values())
+
+
+def partition_of_run(place: Path) -> dict[str, Any]:
+    """What is known of a run's partition, from its folder alone: the data need not be here."""
+    record = read_record(place)
+    if record.partition is None:
+        raise InputError(record.no_partition or f"{place.name} kept no partition")
+    part = record.partition
+    known = [str(name) for name in record.data.get("labels") or ()]
+    names = known if len(known) == part.counts.shape[1] else None
+    dataset = str(record.data.get("name") or "data")
+    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} training samples"
+    said_of_it = f"{dataset} · {shortly(part.record['expression'])} · seed {part.record['seed']} · {held}"
+    found = diagnose(
+        part.counts, dataset=dataset, about=said_of_it, labels=names, record=part.record, names=part.names
+    )
+    return shown_diagnosis(found)
 
 
 def commands(data: str, expression: str, asked: Asked, part: Partition) -> dict[str, str]:

@@ -35,6 +35,7 @@ class Studio:
     navigation: list[tuple[str, str]] = field(default_factory=list)  # (address, title)
     feeds: Feeds = field(default_factory=Feeds)
     closing: list[Callable[[], None]] = field(default_factory=list)
+    copy: bool = False  # pages are saved to be read without a studio
 
     @functools.cached_property
     def index(self) -> RunIndex:
@@ -70,6 +71,7 @@ class Studio:
                 navigation=self.navigation,
                 folder=self.folder.resolve().name or str(self.folder),
                 read_only=self.read_only,
+                copy=self.copy,
                 version=__version__,
                 **values,
             )

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from unskew.studio.explore import Asked, Explorer, read_number
+from unskew.studio.explore import Asked, Explorer, held_partitions, partition_of_run, read_number
 from unskew.studio.shared import Studio, answer
 
 NAME, TITLE = "partition", "Partitions"
@@ -18,7 +18,12 @@ def routes(studio: Studio) -> list[Route]:
     explorer = Explorer(studio.folder)
 
     def page(request: Request) -> Response:
+        if studio.copy:  # nobody deals there: the partitions of the runs are shown
+            return studio.page("partition_copy.html", TITLE, f"/{NAME}", runs=held_partitions(studio.folder))
         return studio.page("partition.html", TITLE, f"/{NAME}", offered=explorer.offered())
+
+    def of_run(request: Request) -> Response:
+        return JSONResponse(partition_of_run(studio.inside(request.query_params.get("name", ""))))
 
     def form(request: Request) -> Response:
         return JSONResponse(explorer.form(Asked.read(request.query_params)))
@@ -41,6 +46,7 @@ def routes(studio: Studio) -> list[Route]:
         Route("/partition", page),
         Route("/partition/form", form),
         Route("/partition/of", explore),
+        Route("/partition/run", of_run),
         Route("/partition/solve", solve),
         Route("/partition/save", answer(save), methods=["POST"]),
     ]

@@ -1,7 +1,7 @@
 // Compare: boxes pick groups or single runs, the server compares them as a report does.
 
 import {ask, make} from "./base.js";
-import {drawAll} from "./charts.js";
+import {show} from "./compared.js";
 
 const at = name => document.getElementById(name);
 const form = at("picks");
@@ -53,6 +53,12 @@ const picked = () => {
   return {said, any: groups.some(group => group.runs.some(run => run.box.checked))};
 };
 
+const offerBaselines = methods => {
+  const known = [...form.baseline.options].slice(1).map(option => option.value);
+  if (form.baseline.value || known.join() === methods.join()) return;
+  form.baseline.replaceChildren(form.baseline.options[0], ...methods.map(name => make("option", {value: name}, name)));
+};
+
 const complain = text => {
   at("problem").textContent = text;
   at("problem").hidden = !text;
@@ -68,7 +74,9 @@ const compare = async () => {
   try {
     if (!any) throw new Error(groups.length ? "Nothing is picked: tick a group or a run." :
       "There is no run in this folder yet.");
-    await show(await ask(`/compare/of?${said}`));
+    const found = await ask(`/compare/of?${said}`);
+    offerBaselines(found.methods);
+    await show(found);
     complain("");
   } catch (error) {
     complain(error.message);
@@ -77,17 +85,6 @@ const compare = async () => {
   busy = false;
   if (again) { again = false; compare(); }
   else at("results").setAttribute("aria-busy", "false");
-};
-
-const show = async found => {
-  at("title").textContent = found.title;
-  at("lead").textContent = found.lead;
-  const chosen = form.baseline.value;
-  const known = [...form.baseline.options].map(option => option.value);
-  if (known.slice(1).join() !== found.methods.join() && !chosen)
-    form.baseline.replaceChildren(form.baseline.options[0], ...found.methods.map(name => make("option", {value: name}, name)));
-  at("compared").innerHTML = found.html;  // made by the report's templates, which escape every value
-  await drawAll();
 };
 
 at("all").addEventListener("click", () => {
@@ -104,6 +101,13 @@ form.spread.addEventListener("change", compare);
 form.addEventListener("submit", event => event.preventDefault());
 const start = async () => {
   try { showRuns(await ask("/compare/runs")); } catch (error) { return complain(error.message); }
+  const wanted = new Set(new URLSearchParams(location.search).getAll("run"));  // ticked on the Runs screen
+  for (const group of wanted.size ? groups : []) {
+    for (const run of group.runs) run.box.checked = wanted.has(run.id);
+    const ticked = group.runs.filter(run => run.box.checked).length;
+    group.box.checked = ticked > 0;
+    group.box.indeterminate = ticked > 0 && ticked < group.runs.length;
+  }
   compare();
 };
 start();

@@ -1,7 +1,7 @@
 // The partition explorer: the form asks, the server deals, and only the latest answer is drawn.
 
 import {ask, make, post, say} from "./base.js";
-import {draw} from "./charts.js";
+import {show} from "./partition-found.js";
 
 const form = document.getElementById("form");
 const at = name => document.getElementById(name);
@@ -111,6 +111,8 @@ const explore = async () => {
   try {
     const found = await ask(`/partition/of?${words()}`);
     await show(found);
+    at("partition-command").textContent = found.commands.partition;
+    at("run-command").textContent = found.commands.run;
     const whole = Math.round(performance.now() - start);
     at("took").textContent = `Dealt, measured and written down in ${found.milliseconds} ms; on this page after ${whole} ms.`;
     at("problem").hidden = true;
@@ -120,20 +122,6 @@ const explore = async () => {
   busy = false;
   if (again) { again = false; explore(); }
   else at("found").setAttribute("aria-busy", "false");
-};
-
-const show = async found => {
-  at("headline").textContent = found.headline;
-  at("described").textContent = [found.about, ...found.notes].join(" · ");
-  at("numbers").replaceChildren(...found.numbers.map(one => make("div", {class: "stat"},
-    make("span", {}, one.measure), make("b", {}, one.value),
-    make("small", {}, one.chance ? `${one.span}; by chance ${one.chance}` : one.span))));
-  if (found.commands) {
-    at("partition-command").textContent = found.commands.partition;
-    at("run-command").textContent = found.commands.run;
-  }
-  at("diagnosed").innerHTML = found.said;  // made by the report's templates, which escape every value
-  await Promise.all(Object.entries(found.charts).map(([name, chart]) => draw(at(name), chart)));
 };
 
 // ---------------------------------------------------------------- solve, copy, save
