@@ -1,8 +1,9 @@
 """What a round costs among a million clients, method by method: ``python -m benchmarks.methods_scale [METHOD ...]``.
 
-Ten samples a client, all in one pool, so that only lists grow; 20 of them train in a round, one epoch, a linear model, the
-loop engine. Every method and size has a process of its own, so that its memory is its own. Counted are the processor's
-seconds, which a busy machine changes little; the first round, in which some methods ask all clients, stands apart.
+Ten samples a client, all in one pool, so that only lists grow; 20 of them train in a round, one epoch, a linear
+model, the loop engine. Every method and size has a process of its own, so that its memory is its own. Counted are the
+processor's seconds, which a busy machine changes less than the clock's; the first round, in which some methods ask all
+clients, stands apart.
 Wanted: a round among 1,000,000 clients costs at most a tenth more than one among 10,000.
 """
 
