@@ -28,8 +28,10 @@ from unskew.sites.private_files import check_private, make_private_folder
 
 HERE = "127.0.0.1"
 START_SECONDS = 60.0
-REFUSED_KEY = 305
-"""Flower's exit code for a key that is not registered."""
+REFUSED = 305
+"""What Flower's SuperNode says where the SuperLink does not let it in; the process itself ends with 1."""
+
+BEGINS = "Starting Flower SuperNode"
 
 PID, LOG, NODES = "superlink.json", "superlink.log", "nodes.json"
 
@@ -181,12 +183,13 @@ def start_supernode(site: SiteFolder, socket_path: Path) -> subprocess.Popen[byt
 def explain_end(site: SiteFolder, code: int) -> str:
     """Why a SuperNode ended, in one sentence."""
     log = site.flower / "supernode.log"
-    if code == REFUSED_KEY % 256 or code == REFUSED_KEY or "305" in _last(log, 300):
+    since = _tail(log, 8000).rpartition(BEGINS)[2]  # earlier ends stand before it
+    if f"Exit Code: {REFUSED}" in since:
         return (
             f"the coordinator at {site.address} does not know the key of site {site.name!r}; ask whether it was made "
-            "for this federation"
+            "for this federation, and whether the clocks of both machines agree"
         )
-    return f"Flower's SuperNode ended with code {code}; its last words: {_last(log, 400)}"
+    return f"Flower's SuperNode ended with code {code}; its last words: {one_line(since[-400:])}"
 
 
 def check_reach(site: SiteFolder) -> None:
@@ -275,6 +278,10 @@ def _free_port() -> int:
 
 
 def _last(log: Path, letters: int) -> str:
+    return one_line(_tail(log, letters))
+
+
+def _tail(log: Path, letters: int) -> str:
     with suppress(OSError):
-        return one_line(" ".join(log.read_text("utf-8", "replace")[-letters:].split()))
+        return " ".join(log.read_text("utf-8", "replace")[-letters:].split())
     return ""
