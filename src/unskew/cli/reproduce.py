@@ -191,7 +191,7 @@ def _list(as_json: bool) -> None:
         typer.echo(json.dumps(rows))
         return
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("exhibit", "paper, where", "cells", "one run on a CPU · a GPU, estimated", "state"):
+    for head in ("exhibit", "paper, where", "cells", "one run on a CPU · a GPU, a rough guess", "state"):
         table.add_column(head, no_wrap=head == "exhibit")
     for row in rows:
         table.add_row(
