@@ -15,7 +15,7 @@ import numpy as np
 from unskew.arrays import Array
 from unskew.core.method import Method
 from unskew.core.slot_names import LABEL_COUNTS
-from unskew.core.slots import Local
+from unskew.core.slots import Local, Part
 from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
 from unskew.data.far import FarFederation
@@ -254,12 +254,17 @@ def _refuse_simulated(spec: Spec, method: Method) -> None:
     if spec.network is not None:
         raise InputError("network counts seconds on the air of a simulation; leave it out at real sites")
     for part in method.parts:
-        if any(RAW_SAMPLES in kinds_of(phrase) for phrase in part.discloses) or part.sends == "samples":
-            raise InputError(
-                f"{part.name} sends raw samples to others, and those of real sites stay where they are; leave it out"
-            )
-        if getattr(part, "via", None) == "peer":
-            raise InputError(
-                f"{part.name} hands models from client to client, and sites reach nobody but the coordinator; write "
-                f"{part.name}(via=relay)"
-            )
+        if reason := why_not(part):
+            raise InputError(f"{part.name} {reason}")
+
+
+def why_not(part: Part) -> str:
+    """Why a part does not work at real sites, or nothing."""
+    if any(RAW_SAMPLES in kinds_of(phrase) for phrase in part.discloses) or part.sends == "samples":
+        return "sends raw samples to others, and those of real sites stay where they are; leave it out"
+    if getattr(part, "via", None) == "peer":
+        return (
+            "hands models from client to client, and sites reach nobody but the coordinator; write "
+            f"{part.name}(via=relay)"
+        )
+    return ""
