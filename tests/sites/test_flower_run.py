@@ -11,9 +11,8 @@ import torch
 
 pytest.importorskip("flwr")
 
-from local_sites import LocalSites, deal
-
 import unskew
+from local_sites import LocalSites, deal
 from unskew.runs.load_data import load_federation
 from unskew.runs.spec import Spec
 from unskew.sites.flower.carrier import FlowerCarrier

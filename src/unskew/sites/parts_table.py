@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from unskew.core.method import Method
 from unskew.core.registry import parts
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.sites.join import why_not
 from unskew.sites.words import consent_words
 
@@ -21,12 +25,14 @@ def parts_table() -> str:
 
 def _said(name: str, example: str | None) -> str:
     try:
-        method = Method.parse(name)
+        method = Method.parse(example if example and "via=" in example else name)
     except InputError:  # it has no defaults
         method = Method.parse(example or name)
     part = next(part for part in method.parts if part.name == name)
-    if reason := why_not(part):
-        return f"refused: it {reason}"
+    if (reason := why_not(part)) and hasattr(part, "via"):
+        return f"{_said(name, f'{name}(via=relay)')} as `{name}(via=relay)`; refused where clients hand over directly"
+    if reason:
+        return f"refused: it {reason.partition(';')[0]}"
     words = [word for phrase in part.discloses for word in consent_words(phrase)]
     if not words:
         return "works"
@@ -38,3 +44,8 @@ def paste(text: str) -> str:
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}\n{parts_table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    write_file(page, paste(page.read_text(encoding="utf-8")))
