@@ -90,6 +90,7 @@ def trust_charts() -> None:
 
     For pages that draw anew while somebody drags a slider; the tests draw the same charts with all checks.
     """
+    import pandas  # noqa: F401  Altair asks for it by name: in another thread it might be half imported
     from altair.utils.schemapi import disable_debug_mode
 
     disable_debug_mode()
