@@ -42,6 +42,7 @@ class Job:
     status: str = "waiting"  # then running; ended, stopped or failed
     pid: int = 0
     problem: str = ""
+    stopping: bool = False  # it was asked to end, and saves
 
     @property
     def is_over(self) -> bool:
@@ -92,14 +93,15 @@ class RunQueue:
         if not (place / "spec.json").is_file():
             raise InputError(f"there is no run {name!r} to go on with")
         with self._lock:
-            if any(job.name == name and not job.is_over for job in self.jobs):
+            if any(job.name == name and not job.is_over and not job.stopping for job in self.jobs):
                 raise InputError(f"{name!r} is in the queue already")
         return self._queue(Job(secrets.token_hex(4), "resume", name))
 
     def stop(self, name: str) -> Job:
         """End a run that was started here: it saves what it has, and can be resumed. One that waits is taken out."""
         with self._lock:
-            job = next((job for job in self.jobs if job.name == name and not job.is_over), None)
+            own = [job for job in self.jobs if job.name == name and not job.is_over]
+            job = next((job for job in own if not job.stopping), own[0] if own else None)
             if job is None:  # a run of a sweep is stopped with its sweep
                 above = [job for job in self.jobs if not job.is_over and name.startswith(job.name + "/")]
                 if not above:
@@ -111,6 +113,7 @@ class RunQueue:
                 job.status = "stopped"
             elif job.pid and is_ours(job):
                 os.kill(job.pid, signal.SIGTERM)
+                job.stopping = True
             self._write()
             return job
 
@@ -167,6 +170,8 @@ class RunQueue:
         running = sum(job.status == "running" for job in self.jobs)
         for job in self.jobs:
             if job.status == "waiting" and running < self.at_once and not self.read_only:
+                if any(other.name == job.name and other.status == "running" for other in self.jobs):
+                    continue  # it still saves
                 self._start(job)
                 running += job.status == "running"
                 changed = True
