@@ -84,6 +84,10 @@ def with_endless_weight(values):
     return values | {"vectors": values["vectors"] | {"examples": heavy}}
 
 
+def with_more_weight(values):
+    return values | {"vectors": values["vectors"] | {"examples": values["vectors"]["examples"] * 1000}}
+
+
 def with_strange_reports(values):
     count = len(values["vectors"]["examples"])
     return values | {"uploads": {"fedavg": {"x": torch.zeros(count)}}}
@@ -100,6 +104,7 @@ def with_too_much(values):
         (with_other_names, "made of other tensors"),
         (with_another_type, "another type"),
         (with_endless_weight, "examples is no finite number"),
+        (with_more_weight, "weighs other than the samples that it told of"),
         (with_strange_reports, "a part that the method does not have"),
         (with_too_much, "is the most that was expected"),
     ],

@@ -105,6 +105,10 @@ class Sites:
             update = wire.read_update(told, leg, asked[site], tuple(job.net.trainable), names)
             if bool(update.messages) != bool(leg.upload and job.method.encoders):
                 raise BadMessage("its update is not in the form that was asked for")
+            said = torch.from_numpy(np.asarray(job.roster.weigh[update.clients], np.float64))
+            as_dealt = not job.method.prepare and leg.settings.per_class is None
+            if as_dealt and not torch.equal(update.examples, said):
+                raise BadMessage("its update weighs other than the samples that it told of before the run")
             kept = {name: update.memory.get(name, {}) for name in names}
             if job.batch_norm == "local":
                 kept[STATISTICS] = update.memory.get(STATISTICS, {})
