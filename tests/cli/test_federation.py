@@ -8,8 +8,8 @@ import pytest
 pytest.importorskip("cryptography")
 
 from unskew.cli import main
-from unskew.cli.federation import _limits
 from unskew.sites.policy import Policy
+from unskew.sites.status import limits_told
 
 
 def test_a_federation_is_made_grown_and_renewed(tmp_path, monkeypatch, capsys):
@@ -67,8 +67,8 @@ def test_a_site_that_is_started_wrongly_says_so(tmp_path, monkeypatch, capsys, w
     assert "cannot be the name of a site" in capsys.readouterr().err
 
 
-def test_a_table_says_what_a_policy_limits():
+def test_a_table_says_what_a_policylimits_told():
     """Only where it says more than the usual."""
-    assert _limits(Policy().as_dict()) == ""
+    assert limits_told(Policy().as_dict()) == ""
     policy = Policy(min_samples=50, max_rounds=9, models=frozenset({"mlp"}))
-    assert _limits(policy.as_dict()) == "; at most 9 rounds; from 50 samples; models mlp"
+    assert limits_told(policy.as_dict()) == "; at most 9 rounds; from 50 samples; models mlp"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +15,7 @@ from unskew.cli.app import app
 from unskew.cli.options import Json
 
 if TYPE_CHECKING:
-    from unskew.sites.folders import FederationFolder
+    pass
 
 federation = typer.Typer(
     no_args_is_help=True, help="Real sites, from the coordinator's side: keys, server, who is there."
@@ -152,9 +150,10 @@ def stop(folder: Folder) -> None:
 def status(folder: Folder, as_json: Json = False) -> None:
     """Who is there, since when, with which version and how many samples, and what each site allows."""
     from unskew.sites.folders import FederationFolder
+    from unskew.sites.status import federation_status
 
     found = FederationFolder.read(folder)
-    told = _status(found)
+    told = federation_status(found)
     if as_json:
         typer.echo(json.dumps(told))
         return
@@ -173,47 +172,9 @@ def status(folder: Folder, as_json: Json = False) -> None:
         )
 
 
-def _status(folder: FederationFolder) -> dict[str, Any]:
-    from unskew.sites.certificates import days_left
-    from unskew.sites.flower.processes import superlink_since
-
-    since = superlink_since(folder)
-    told: dict[str, Any] = {
-        "federation": folder.name,
-        "address": folder.address,
-        "running": since is not None,
-        "since": None if since is None else _moment(since),
-        "certificate_days": days_left(folder.certificate.read_bytes()),
-        "sites": [{"site": site, "online": False} for site in folder.sites],
-    }
-    if since is not None:
-        told["sites"] = _sites(folder)
-    return told
-
-
-def _sites(folder: FederationFolder) -> list[dict[str, Any]]:
-    from unskew.sites.flower.carrier import FlowerCarrier
-    from unskew.sites.survey import Unwilling, survey
-
-    with FlowerCarrier(folder) as carrier:
-        there = carrier.presence()
-        said = survey(carrier, [site for site, found in there.items() if found.online])
-    rows = []
-    for site, found in there.items():
-        row: dict[str, Any] = {"site": site, "online": found.online}
-        if found.online:
-            row["since"] = _moment(datetime.datetime.fromisoformat(found.since).timestamp())
-            about = said[site]
-            if isinstance(about, Unwilling):
-                row["problem"] = about.reason
-            else:
-                row |= {"version": about.version, "samples": about.samples, "clients": len(about.clients)}
-                row["policy"] = about.policy.as_dict()
-        rows.append(row)
-    return rows
-
-
 def _table(rows: list[dict[str, Any]]) -> Table:
+    from unskew.sites.status import limits_told
+
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("site", "since", "version", "samples", "clients", "allows"):
         table.add_column(name, justify="right" if name in ("samples", "clients") else "left")
@@ -223,23 +184,10 @@ def _table(rows: list[dict[str, Any]]) -> Table:
         elif "problem" in row:
             table.add_row(row["site"], row["since"], "", "", "", escape(row["problem"]))
         else:
-            allowed = f"{', '.join(row['policy']['allow']) or 'nothing'}{_limits(row['policy'])}"
+            allowed = f"{', '.join(row['policy']['allow']) or 'nothing'}{limits_told(row['policy'])}"
             cells = (row["version"], f"{row['samples']:,}", f"{row['clients']:,}", allowed)
             table.add_row(row["site"], row["since"], *map(escape, cells))
     return table
-
-
-def _limits(policy: dict[str, Any]) -> str:
-    """What else a policy says, where it says more than the usual."""
-    told = [f"at most {policy['max_rounds']} rounds"] if "max_rounds" in policy else []
-    told += [f"from {policy['min_samples']} samples"] if policy["min_samples"] > 1 else []
-    told += [f"from {policy['min_clients']} clients"] if policy["min_clients"] > 1 else []
-    told += [f"models {', '.join(policy['models'])}"] if policy["models"] else []
-    return "".join(f"; {word}" for word in told)
-
-
-def _moment(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _console() -> Console:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from types import ModuleType
 
-SCREENS = ("runs", "run", "partition", "compare")
+SCREENS = ("runs", "run", "partition", "compare", "sites")
 """In the order of the navigation; the first is what opens."""
 
 

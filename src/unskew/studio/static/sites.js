@@ -1,0 +1,52 @@
+// Sites: who is connected, what each allows, and what was sent.
+
+import {ask, make} from "./base.js";
+
+const at = name => document.getElementById(name);
+const count = value => typeof value === "number" ? value.toLocaleString("en") : "";
+
+const table = (head, rows) => make("div", {class: "wide"}, make("table", {class: "stack"},
+  make("thead", {}, make("tr", {}, ...head.map(title => make("th", {scope: "col"}, title)))),
+  make("tbody", {}, ...rows.map(cells => make("tr", {},
+    ...cells.map((cell, column) => make("td", {"data-title": head[column]}, cell ?? "")))))));
+
+const card = (title, about, ...inner) => make("section", {class: "card"}, make("h2", {}, title),
+  about ? make("p", {class: "quiet"}, about) : null, ...inner);
+
+const federation = found => {
+  const state = found.problem || (found.running ? `at ${found.address}, since ${found.since}` :
+    "does not run; start it with unskew federation start");
+  const rows = found.sites.map(site => [site.site, site.online ? site.since : "not there", site.version,
+    count(site.samples), count(site.clients), site.problem || site.allows]);
+  return card(`Federation ${found.federation}`, state,
+    rows.length ? table(["site", "connected since", "version", "samples", "clients", "allows"], rows) : null);
+};
+
+const site = found => {
+  const rows = found.sent.map(line => [line.time, line.run || "no run", typeof line.round === "number" ? line.round + 1 : "",
+    line.asked, line.refused ? `refused: ${line.refused}` : line.sent, `${count(line.bytes_in)} / ${count(line.bytes_out)}`]);
+  return card(`Site ${found.site}`, found.problem || `allows ${found.allows}`,
+    rows.length ? table(["time", "run", "round", "asked for", "sent", "bytes in / out"], rows) :
+      make("p", {}, "Nothing was sent yet."));
+};
+
+const show = async () => {
+  at("again").disabled = true;
+  try {
+    const found = await ask("/sites/data");
+    const runs = found.runs.map(run => [run.run, count(run.rounds), count(run.bytes_down), count(run.bytes_up),
+      run.lost.join(", ") || "nobody"]);
+    const shown = [...found.federations.map(federation), ...found.sites.map(site)];
+    if (runs.length) shown.push(card("Runs over real sites", "Bytes as they travelled, from the coordinator's log.",
+      table(["run", "rounds", "bytes to sites", "bytes from sites", "lost"], runs)));
+    at("lead").textContent = shown.length ? "Who is connected, what each site allows, and what was sent." :
+      "There is no federation in this folder. unskew federation init makes one.";
+    at("shown").replaceChildren(...shown);
+  } catch (error) {
+    at("lead").textContent = error.message;
+  }
+  at("again").disabled = false;
+};
+
+at("again").addEventListener("click", show);
+show();
