@@ -1,7 +1,7 @@
 """Two versions of unskew side by side: ``python -m benchmarks.versions OTHER_TREE C --workers 2 --rounds 12``.
 
-Each version plays a standard job in a process of its own, and rounds alternate, so that a busy machine slows both. To get
-an earlier version: ``git worktree add ../before COMMIT``.
+Each version plays a standard job in a process of its own, and rounds alternate, so that a busy machine slows both.
+To get an earlier version: ``git worktree add ../before COMMIT``.
 """
 
 from __future__ import annotations
