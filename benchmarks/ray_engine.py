@@ -28,7 +28,7 @@ from unskew.engines.cluster.engine import OverRay
 from unskew.machine.cores import cores
 from unskew.machine.threads import single_threaded
 
-BUDGET = 128 * 2**20
+BUDGET = 32 * 2**20
 """Bytes of clients' memories that stay in the server's memory."""
 
 STORE = 150 * 2**20
@@ -100,9 +100,9 @@ def by_nodes(counts: tuple[int, ...] = (1, 2, 3), rounds: int = 4) -> list[dict[
     return rows
 
 
-def memory(clients: int = 100_000, rounds: int = 40, cohort: int = 1000) -> dict[str, Any]:
+def memory(clients: int = 100_000, rounds: int = 100, cohort: int = 1000) -> dict[str, Any]:
     """SCAFFOLD over three nodes: what every node's processes hold, and what the server does."""
-    small = replace(JOBS["C"], clients=1_000, samples=HOLDS, cohort=cohort, epochs=1)
+    small = replace(JOBS["C"], model="linear", clients=1_000, samples=HOLDS, cohort=cohort, epochs=1)
     with cluster(3) as found:
         ours = over_ray(small, Options(rounds=rounds), "scaffold", federation=crowd(small, clients))
         ours.state.clients = ClientStore(budget=BUDGET)

@@ -23,8 +23,14 @@ OLDEST = (2, 50)
 PATIENCE = 5.0
 """Seconds for which an address may not answer."""
 
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DEDUP_LOGS": "0"}
-"""Nothing is sent to Ray's makers, and no notice of theirs is printed."""
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_worker_niceness": "0",
+}
+"""Nothing is sent to Ray's makers, no notice of theirs is printed, and a local Ray's actors have this process's priority:
+Ray would give them the lowest, and on a busy machine they would hardly run."""
 
 PREFIX = "unskew-ray-"
 
