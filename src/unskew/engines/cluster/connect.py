@@ -29,7 +29,7 @@ QUIET = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_worker_niceness": "0",
 }
-"""Nothing is sent to Ray's makers, no notice of theirs is printed, and a local Ray's actors have this process's priority:
+"""Nothing is sent to Ray's makers, no notice of theirs is printed, and a local Ray's actors have our priority:
 Ray would give them the lowest, and on a busy machine they would hardly run."""
 
 PREFIX = "unskew-ray-"
