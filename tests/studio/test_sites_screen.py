@@ -21,16 +21,18 @@ WriteRun = Callable[..., Path]
 def test_who_is_there_what_is_allowed_and_what_was_sent(
     open_studio: Callable[..., Any], look: Callable[..., Any], write_run: WriteRun, tmp_path: Path
 ) -> None:
-    made = init_federation(tmp_path / "ops", ["north", "south"])
-    made.hand_out("north").rename(tmp_path / "north")
-    OfficerLog(tmp_path / "north").write(
+    study = tmp_path / "study"
+    study.mkdir()
+    made = init_federation(study / "ops", ["north", "south"])
+    made.hand_out("north").rename(study / "north")
+    OfficerLog(study / "north").write(
         Entry("training", "a model update", 10, 1234, run="<script>alert(1)</script>", round=0)
     )
-    OfficerLog(tmp_path / "north").write(Entry("label counts", run="r", refused="north does not allow it"))
+    OfficerLog(study / "north").write(Entry("label counts", run="r", refused="north does not allow it"))
     write_run(
         "over", [0.1, 0.2], lines={"sites": {"bytes_down": 500, "bytes_up": 70, "lost": {"south": "away"}}}
     )
-    found = look(open_studio(tmp_path, read_only=True))
+    found = look(open_studio(study, read_only=True))
     page = found.open("/sites")
     until(page, "document.querySelectorAll('#shown .card').length === 3")
     told = page.inner_text("#shown")
