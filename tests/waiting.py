@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 
-def until(page: Any, expression: str, seconds: float = 30) -> None:
+def until(page: Any, expression: str, seconds: float = 60) -> None:
     """Wait until an expression is true on the page."""
     for _ in range(int(20 * seconds)):
         if page.evaluate(expression):

@@ -128,7 +128,7 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
     finally:
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGCONT)
-        said, complaint = process.communicate(timeout=60)
+        said, complaint = process.communicate(timeout=120)
     assert (process.returncode, said) == (130, "")
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert len(list((out / "state").glob("*.safetensors"))) == 1
@@ -145,7 +145,7 @@ def test_what_a_scheduler_or_a_closed_terminal_sends_saves_the_run(name: str, tm
     finally:
         process.send_signal(signal.Signals[name])
         process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=120)
     assert process.returncode == 130
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert [f.stem for f in (out / "state").iterdir()] == [f"{rounds_in(out):06}"]
@@ -177,7 +177,7 @@ def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
         wait_for(process, lambda: sum(rounds_in(f.parent) >= 2 for f in out.glob("*/rounds.jsonl")) == 2)
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=120)
     assert process.returncode == 130
     assert complaint.strip() == (
         f"interrupted: 0 of 2 runs are done, 2 stopped and saved; go on by `unskew sweep {experiment} --out {out}`"
@@ -206,7 +206,7 @@ def test_ctrl_c_leaves_no_worker_and_no_shared_memory(tmp_path: Path) -> None:
         assert len(family) >= 3  # two workers at least
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
+        _, complaint = process.communicate(timeout=120)
     assert process.returncode == 130
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     left = [pid for pid in family if Path(f"/proc/{pid}").exists()]

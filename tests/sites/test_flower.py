@@ -81,7 +81,7 @@ def north(ops, tmp_path_factory):
 def carrier(ops, north):
     """The line to the sites, once north is there."""
     with FlowerCarrier(ops) as made:
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + 120
         while "north" not in made.names() and time.monotonic() < ends:
             time.sleep(0.2)
         yield made
@@ -127,7 +127,7 @@ def test_a_key_that_nobody_registered_is_refused(ops, tmp_path):
     write_private(stranger.key, private_pem(make_key(), openssh=True))
     node = start_supernode(stranger, tmp_path / "nobody")
     try:
-        code = node.wait(timeout=60)
+        code = node.wait(timeout=120)
     finally:
         stop_child(node)
     assert code != 0
@@ -144,7 +144,7 @@ def test_a_coordinator_of_another_authority_is_not_trusted(ops, tmp_path):
 
 def test_nothing_is_answered_without_tls(ops):
     """Plain HTTP gets no answer."""
-    with socket.create_connection(("127.0.0.1", ops.port), timeout=10) as plain:
+    with socket.create_connection(("127.0.0.1", ops.port), timeout=60) as plain:
         plain.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         try:
             answer = plain.recv(100)
@@ -156,7 +156,7 @@ def test_nothing_is_answered_without_tls(ops):
 def test_a_request_without_a_signature_is_refused(ops):
     """The interface of sites wants a registered key's signature on every request."""
     context = ssl.create_default_context(cafile=str(ops.ca))
-    with closing(http.client.HTTPSConnection("localhost", ops.port, timeout=10, context=context)) as there:
+    with closing(http.client.HTTPSConnection("localhost", ops.port, timeout=60, context=context)) as there:
         body = {"Content-Type": "application/x-protobuf", "Content-Length": "0"}
         there.request("POST", "/v1/fleet/pull-messages", headers=body)
         assert there.getresponse().status in (401, 403, 404, 415, 422)
@@ -204,7 +204,7 @@ def test_a_node_ends_with_the_process_that_started_it(ops, tmp_path):
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 120
     while began(pid) == start and time.monotonic() < ends:
         time.sleep(0.1)
     alive = began(pid) == start

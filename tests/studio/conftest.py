@@ -58,12 +58,12 @@ def opened_studio(folder: Path, read_only: bool = False) -> Iterator[Opened]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
-            with httpx.Client(timeout=30) as client:
+            with httpx.Client(timeout=60) as client:
                 assert client.get(door.address, follow_redirects=True).status_code == 200
                 yield Opened(folder, door, client)
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def look(browser: Any) -> Iterator[Callable[..., Look]]:
 
     def opened(studio: Opened, width: int = 1280, height: int = 860, **more: Any) -> Look:
         context = browser.new_context(viewport={"width": width, "height": height}, **more)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         made = Look(context.new_page(), studio)
         made.page.on(
             "console", lambda said: made.complaints.append(said.text) if said.type == "error" else None

@@ -168,7 +168,7 @@ with TestClient(make_app(Studio(Path({str(tmp_path)!r}), door)), base_url="http:
         assert client.get(path, headers=headers).status_code == 200, path
 assert "torch" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ, timeout=120)
 
 
 def test_without_its_packages_the_command_says_what_to_install(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ from unskew.cli import main
 raise SystemExit(main(["studio", ".", "--no-open"]))
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
     assert "pip install 'unskew[studio]'" in done.stderr

@@ -48,7 +48,7 @@ def sem_run(write_run: WriteRun) -> Iterator[Path]:
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait for something that no selector can say; pages forbid code made of text, the driver's too."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -70,7 +70,7 @@ def test_a_killed_server_takes_its_workers_along_and_resumes_to_the_bit(tmp_path
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
     os.kill(server.pid, signal.SIGKILL)
     server.wait()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while any(_alive(c) for c in children) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(_alive(c) for c in children)
