@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from quick_sweeps import quick_sweeps  # noqa: F401  for whoever sweeps
 from run_folders import six_runs, write_run  # noqa: F401  fixtures of reports and of their command
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -31,6 +31,7 @@ LEAVES = {"docs/report.md": {"one.html", "report.html", "table.tex"}}
 """Files that a page says its code writes."""
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_code_of_the_page_runs(name: str) -> None:
     """Every Python block and every unskew command, top to bottom, in an empty folder."""

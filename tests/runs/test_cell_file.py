@@ -14,6 +14,8 @@ from unskew.runs.folder import read_folder
 from unskew.runs.spec import Unsaid, UnsaidNumber
 from unskew.runs.sweep import sweep
 
+pytestmark = pytest.mark.usefixtures("quick_sweeps")
+
 TINY: dict[str, Any] = {"clients": 4, "rounds": 1, "model": "linear", "partition": "iid", "engine": "loop"}
 
 

@@ -21,6 +21,8 @@ from unskew.runs.running import resume, run
 from unskew.runs.spec import Spec
 from unskew.testing.toy_federation import tiny
 
+pytestmark = pytest.mark.usefixtures("quick_sweeps")
+
 SITES = ("north ward", "south", "east")
 
 

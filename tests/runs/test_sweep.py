@@ -21,6 +21,8 @@ from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, cells, choices, folder_name, sweep, table
 from unskew.sealed import unseal
 
+pytestmark = pytest.mark.usefixtures("quick_sweeps")
+
 TINY: dict[str, Any] = {"clients": 6, "rounds": 2, "model": "linear", "partition": "iid", "engine": "loop"}
 FILE = 'clients = 6\nrounds = 2\nmodel = "linear"\npartition = "iid"\nengine = "loop"\n\n[sweep]\n'
 GRID = 'seed = "0-1"\ncohort = [2, 50]\n'
@@ -42,7 +44,7 @@ class Swept:
 
 
 @pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+def swept(quick_sweeps: None, tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """Two seeds times two cohorts, of which one is larger than the federation, two processes at a time."""
     folder = tmp_path_factory.mktemp("sweep")
     (folder / "grid.toml").write_text(FILE + GRID)

@@ -1,4 +1,4 @@
-"""A real SuperLink on this machine, with TLS and keys: who is let in, who is not, and what each is told."""
+"""A real SuperLink on this machine, with TLS and keys: who is let in, what each is told, and whole runs over it."""
 
 import http.client
 import os
@@ -8,18 +8,22 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr")
 
+import torch
+
+import unskew
+from local_sites import LocalSites, deal
 from unskew import InputError
 from unskew.errors import RunFailed
+from unskew.runs.load_data import load_federation
+from unskew.runs.spec import Spec
 from unskew.sites.carrier import Lost
 from unskew.sites.certificates import make_key, private_pem
 from unskew.sites.data import SiteData
@@ -41,6 +45,18 @@ from unskew.sites.serve import Door
 from unskew.sites.site import Site
 from unskew.sites.survey import AboutSite, gather_counts, survey
 
+SETTINGS = Spec(
+    dataset="digits",
+    partition="dirichlet(3.0)",
+    clients=4,
+    samples_per_client=40,
+    rounds=2,
+    lr=0.1,
+    batch=10,
+    model="mlp(hidden=[8])",
+    engine="loop",
+)
+
 
 def free_port():
     with closing(socket.socket()) as trial:
@@ -54,27 +70,37 @@ def ops(tmp_path_factory):
     made = init_federation(
         tmp_path_factory.mktemp("real") / "ops", ["north", "south", "east"], port=free_port()
     )
-    start_superlink(made, with_parent=True)
-    yield made
-    stop_superlink(made)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("processes", "carrier"):  # a busy machine takes long to start Flower's commands
+            patch.setattr(f"unskew.sites.flower.{module}.START_SECONDS", 300.0)
+        start_superlink(made, with_parent=True)
+        yield made
+        stop_superlink(made)
 
 
 @pytest.fixture(scope="module")
-def north(ops, tmp_path_factory):
+def sites(ops, tmp_path_factory):
+    """Three sites with digits, of which north has two clients; nobody has started them."""
+    folder = tmp_path_factory.mktemp("data")
+    found = LocalSites(folder / "sites", deal(load_federation(SETTINGS, None)[0], folder / "npz", ops.sites))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def north(ops, sites, tmp_path_factory):
     """A site that is there: a table of six samples, of which label counts may leave."""
-    table = tmp_path_factory.mktemp("data") / "visits.csv"
+    table = tmp_path_factory.mktemp("table") / "visits.csv"
     rows = (f"{30 + k},{'AB'[k % 2]},{'xyz'[k % 3]}\n" for k in range(6))
     table.write_text("age,ward,diagnosis\n" + "".join(rows))
-    short = Path(tempfile.mkdtemp(prefix="unskew-"))
     policy = Policy(allow=frozenset({"label counts"}))
     site = Site("north", SiteData(table, "diagnosis", "ward"), ops.hand_out("north"), policy)
-    door = Door(short / "north", site.answer)
+    door = Door(sites.sockets["north"], site.answer)
     threading.Thread(target=door.serve, daemon=True).start()
     node = start_supernode(SiteFolder.read(ops.hand_out("north")), door.path)
-    yield node
+    yield door
     stop_child(node)
     door.close()
-    shutil.rmtree(short)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +111,20 @@ def carrier(ops, north):
         while "north" not in made.names() and time.monotonic() < ends:
             time.sleep(0.2)
         yield made
+
+
+@pytest.fixture(scope="module")
+def all_sites(ops, sites, north, carrier):
+    """All three sites; behind north's SuperNode is now the one with digits. For the last tests."""
+    north.close()
+    sites.start_all()
+    nodes = [start_supernode(SiteFolder.read(ops.hand_out(s)), sites.sockets[s]) for s in ("south", "east")]
+    ends = time.monotonic() + 120
+    while len(carrier.names()) < 3 and time.monotonic() < ends:
+        time.sleep(0.2)
+    yield sites
+    for node in nodes:
+        stop_child(node)
 
 
 def test_a_registered_site_is_there_and_answers(carrier):
@@ -217,3 +257,42 @@ def test_the_superlink_that_was_written_down_is_the_one_that_runs(ops):
     """Its number and its start are known."""
     found = find_process(ops.flower / "superlink.json")
     assert found is not None
+
+
+# --- whole runs over it
+
+
+def check_same_bits(run, method):
+    simulated = unskew.run(SETTINGS, method=method, progress=False)
+    for name, value in simulated.state.params.items():
+        assert torch.equal(value, run.state.params[name]), name
+
+
+def test_a_run_over_flower_has_the_bits_of_the_simulation(ops, all_sites, tmp_path):
+    """Over TLS, with keys: models handed over, memories that stay at the sites, questions to all."""
+    method = "scaffold+sem(via=relay)+ccvr"
+    run = unskew.run(SETTINGS, method=method, sites=str(ops.path), out=tmp_path / "run", progress=False)
+    check_same_bits(run, method)
+    assert run.result["totals"]["bytes_travelled_up"] > run.result["totals"]["bytes_up"]
+    assert run.result["rounds_without"] == {}
+
+
+class Restart:
+    """Flower's server ends after the first round, and is started again."""
+
+    def __init__(self, ops):
+        self.ops = ops
+
+    def round_ended(self, round):
+        if round.round == 1:
+            stop_superlink(self.ops)
+            start_superlink(self.ops, with_parent=True)
+
+
+@pytest.mark.slow
+def test_a_superlink_that_is_started_again_costs_only_time(ops, all_sites):
+    """The run waits for it."""
+    run = unskew.run(
+        SETTINGS, method="scaffold", sites=str(ops.path), deadline=120.0, watch=[Restart(ops)], progress=False
+    )
+    check_same_bits(run, "scaffold")
