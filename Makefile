@@ -29,7 +29,7 @@ check: $(READY)     ## lint, format, types, and which layer may import which
 	$(BIN)/lint-imports --no-logo
 
 test: check         ## lint, types and the whole suite
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check-fast: $(READY) ## lint, and in under a minute the tests of the core and of every part's arithmetic
 	$(BIN)/ruff check src tests benchmarks docs

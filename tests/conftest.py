@@ -13,6 +13,39 @@ from run_folders import six_runs, write_run  # noqa: F401  fixtures of reports a
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
+LONGEST = [
+    "sites/test_flower.py",
+    "docs/test_docs.py",
+    "engines/cluster/test_bits.py",
+    "engines/test_fast.py",
+    "runs/test_kill.py",
+    "testing/test_checks.py",
+    "engines/cluster/test_ends.py",
+    "engines/test_recorded.py",
+    "sites/test_faults.py",
+    "sites/test_equal.py",
+    "studio/test_screens.py",
+    "privacy/test_laboratory.py",
+    "runs/test_fork_server.py",
+    "test_absurd_input.py",
+    "bench/test_bench.py",
+    "studio/test_compare_screen.py",
+    "runs/test_early_stop.py",
+    "cli/test_demo.py",
+    "runs/test_on_ray.py",
+    "runs/test_rounds.py",
+    "runs/test_damage.py",
+    "runs/test_changes.py",
+]
+"""Files that take long go first, those that wait beside those that compute: no process of `make test` is left with a
+long one at the end. Each file is one process's (--dist loadfile), so no cluster, federation or browser starts twice."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest files first, the others as they come."""
+    place = {Path(__file__).parent / name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

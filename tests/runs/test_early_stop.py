@@ -14,6 +14,7 @@ from unskew.errors import InputError
 from unskew.readings import METRICS
 from unskew.runs.early_stop import Budget, Patience, StopWhen
 from unskew.runs.ended import Run
+from unskew.runs.measure import gamma
 from unskew.runs.result import params_hash
 from unskew.runs.running import resume, run
 from unskew.runs.saved_model import load_run
@@ -251,9 +252,10 @@ def test_find_number_says_where_it_was_found() -> None:
 
 @pytest.mark.parametrize("case", METHODS)
 def test_a_run_that_stops_has_the_bits_of_one_planned_so_and_goes_on_to_those_of_one_never_stopped(
-    case: str, tmp_path: Path
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Model, log and result: judged, calibrated and collected as at any run's end."""
+    monkeypatch.setattr(gamma, "__defaults__", (20, 100))  # steps: 500 find a better minimum, not another bit
     settings = METHODS[case]
     stopped = played(stop="round >= 5", out=tmp_path / "run", **settings)
     end = 6 if case == "phases" else 5

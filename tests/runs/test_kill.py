@@ -88,6 +88,12 @@ def assert_same(one: Run, other: Run) -> None:
     assert [unseal(text, required=True) for text in written] == one.folder.lines
 
 
+def ended_soon(out: Path, settings: dict[str, Any]) -> tuple[Run, Run]:
+    """A stopped run that goes on for three rounds, and one of as many that was never stopped."""
+    end = rounds_in(out) + 3
+    return resume(out, progress=False, rounds=end), run(progress=False, **settings | {"rounds": end})
+
+
 @pytest.mark.parametrize("case", KILLED)
 def test_kill_9_at_any_moment_then_resume(case: str, tmp_path: Path) -> None:
     """The moment is drawn by a seed: some rounds in, then a few thousandths of a second into the next."""
@@ -111,7 +117,7 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
     """A folder in use is refused while its run goes on; SIGINT ends it with code 130 and a checkpoint."""
     out, settings = (
         tmp_path / "run",
-        COMMON | {"rounds": 300, "checkpoint": 1000.0},
+        COMMON | {"rounds": 3000, "checkpoint": 1000.0},
     )  # not over before we look
     process = start(out, settings)
     try:
@@ -132,13 +138,13 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
     assert (process.returncode, said) == (130, "")
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert len(list((out / "state").glob("*.safetensors"))) == 1
-    assert_same(resume(out, progress=False), run(progress=False, **settings))
+    assert_same(*ended_soon(out, settings))
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_what_a_scheduler_or_a_closed_terminal_sends_saves_the_run(name: str, tmp_path: Path) -> None:
     """As Ctrl-C does: every round in the log is in the checkpoint, and a second one does not disturb the saving."""
-    out, settings = tmp_path / "run", COMMON | {"rounds": 300, "checkpoint": 1000.0}
+    out, settings = tmp_path / "run", COMMON | {"rounds": 3000, "checkpoint": 1000.0}
     process = start(out, settings)
     try:
         wait_for(process, lambda: rounds_in(out) >= 2)
@@ -149,7 +155,7 @@ def test_what_a_scheduler_or_a_closed_terminal_sends_saves_the_run(name: str, tm
     assert process.returncode == 130
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert [f.stem for f in (out / "state").iterdir()] == [f"{rounds_in(out):06}"]
-    assert_same(resume(out, progress=False), run(progress=False, **settings))
+    assert_same(*ended_soon(out, settings))
 
 
 def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
@@ -197,7 +203,7 @@ def test_ctrl_c_leaves_no_worker_and_no_shared_memory(tmp_path: Path) -> None:
     """As a terminal sends it, to all processes at once: workers end, shared memory goes, the run can be resumed."""
     out, settings = (
         tmp_path / "run",
-        COMMON | {"rounds": 300, "checkpoint": 1000.0, "engine": "fast", "workers": 2},
+        COMMON | {"rounds": 3000, "checkpoint": 1000.0, "engine": "fast", "workers": 2},
     )
     process = start(out, settings, start_new_session=True)
     try:
@@ -212,4 +218,4 @@ def test_ctrl_c_leaves_no_worker_and_no_shared_memory(tmp_path: Path) -> None:
     left = [pid for pid in family if Path(f"/proc/{pid}").exists()]
     shared = [f.name for f in Path("/dev/shm").glob("*") if any(str(pid) in f.name for pid in family)]
     assert (left, shared) == ([], [])
-    assert resume(out, progress=False).result["status"] == "done"
+    assert resume(out, progress=False, rounds=rounds_in(out) + 3).result["status"] == "done"

@@ -12,8 +12,6 @@ from unskew.runs.on_ray import OnRay
 from unskew.runs.running import run
 from unskew.runs.sweep import sweep
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 SETTINGS: dict[str, Any] = {"dataset": "digits", "clients": 10, "rounds": 2, "device": "cpu"}
 
 

@@ -93,7 +93,7 @@ def test_a_site_killed_in_a_leg_and_started_again_trains_again(sites, simulated)
 
 def test_a_site_that_never_comes_back_is_left_out_and_named(sites, simulated):
     sites.start("east", change=at_round(1, die))
-    run = unskew.run(SETTINGS, sites=str(sites.folder), deadline=1.0, progress=False)
+    run = unskew.run(SETTINGS, sites=str(sites.folder), deadline=3.0, progress=False)
     first, *later = lost(run)
     assert first == {}
     assert all("east" in each for each in later)
@@ -103,12 +103,12 @@ def test_a_site_that_never_comes_back_is_left_out_and_named(sites, simulated):
 
 def test_a_slow_site_misses_the_deadline_and_takes_part_again(sites):
     def doze(site, request):
-        time.sleep(1.5)
+        time.sleep(5)
         return site.answer(request)
 
     sites.start("east", change=at_round(1, doze))
-    run = unskew.run(SETTINGS, sites=str(sites.folder), deadline=0.7, progress=False)
-    assert lost(run)[1] == {"east": "gave no answer within 0.7 s"}
+    run = unskew.run(SETTINGS, sites=str(sites.folder), deadline=3.0, progress=False)
+    assert lost(run)[1] == {"east": "gave no answer within 3 s"}
     assert run.folder.lines[1]["answered"] == 2
 
 
@@ -161,13 +161,13 @@ def test_a_run_goes_on_without_a_site_that_was_there_when_it_began(sites, tmp_pa
     sites.start("east")
     unskew.run(SETTINGS, sites=str(sites.folder), out=tmp_path / "run", progress=False)
     sites.kill("east")
-    run = unskew.resume(tmp_path / "run", rounds=5, deadline=0.5, progress=False)
+    run = unskew.resume(tmp_path / "run", rounds=5, deadline=3.0, progress=False)
     assert run.folder.lines[4]["answered"] == 2
 
 
 def test_a_question_that_a_site_does_not_answer_ends_the_run_in_a_sentence(sites, tmp_path):
     sites.start("east", change=at_round(1, die))
-    settings = {"method": "ccvr", "rounds": 2, "deadline": 0.5, "progress": False, "out": tmp_path / "run"}
+    settings = {"method": "ccvr", "rounds": 2, "deadline": 3.0, "progress": False, "out": tmp_path / "run"}
     with pytest.raises(RunFailed, match=r"ccvr asks all its clients, and site east .*unskew resume"):
         unskew.run(SETTINGS, sites=str(sites.folder), **settings)
     sites.restart("east")

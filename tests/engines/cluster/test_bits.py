@@ -21,8 +21,6 @@ from unskew.runs.rounds import play_rounds
 from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 METHODS = [
     "fedavg",
     "scaffold+sem",

@@ -20,8 +20,6 @@ from unskew.errors import InputError
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.spec import Spec
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 
 def begun(folder: Path) -> subprocess.Popen[bytes]:
     """A long run over a Ray of its own that has played a round."""
