@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from unskew.core.method import Method
 from unskew.data import load
 from unskew.runs.load_data import load_federation
 from unskew.runs.spec import Spec
+from unskew.sites.data import SiteData
 from unskew.sites.join import _settings
 from unskew.sites.messages import Message
 from unskew.sites.officer_log import OfficerLog
@@ -152,13 +154,14 @@ def site(dealt, tmp_path):
     return Site("north", dealt["north"], tmp_path, Policy(max_rounds=5), OfficerLog(tmp_path))
 
 
-def asked(site, verb, values, session="", number=0):
-    request = Message(verb, values, session, number).encode()
+def asked(site, verb, values):
+    request = Message(verb, values, secrets.token_hex(8)).encode()
     return Message.decode(site.answer(request))
 
 
-def start(site, counts=False, run="first", **changes):
-    settings = _settings(SETTINGS, Method.parse("fedavg"), SETTINGS.model, load("digits"), 0, 3)
+def start(site, counts=False, run="first", data=None, **changes):
+    dataset = data or load("digits")
+    settings = _settings(SETTINGS, Method.parse("fedavg"), SETTINGS.model, dataset, 0, 3)
     settings = settings.as_dict() | changes
     return asked(site, "start", {"run": run, "counts": counts, "settings": settings})
 
@@ -191,7 +194,8 @@ def test_what_the_policy_does_not_allow_is_refused(site, verb, values, said):
         ({"model": "os.path:join"}, "which site 'north' does not allow"),
         ({"method": "os.path:join"}, "which site 'north' does not allow"),
         ({"run": "a/b"}, "cannot be the name of a run"),
-        ({"first": 3}, "other clients here than this site has"),
+        ({"first": 3}, "belong to more clients than the run counts here"),
+        ({"everyone": 10**12}, "a run has at most"),
         ({"local": {"lr": 1.0, "evil": 1}}, "cannot answer"),
         ({"seed": "0"}, "seed of the run's settings cannot be"),
     ],
@@ -203,20 +207,121 @@ def test_a_run_that_asks_for_more_is_refused_at_the_site(site, changes, said):
     assert not (site.folder / "runs").exists()
 
 
+NONE = {"t": None, "own": False, "aside": None, "clients": np.zeros(0, np.int64), "told": {}}
+ROSTER = {name: np.full(1, 30) for name in ("sizes", "budget", "weigh", "pooled")} | {
+    "clients": np.zeros(1, np.int64), "everyone": 3, "mean_weight": 30.0,
+}  # fmt: skip
+QUESTION = {
+    "run": "first", "roster": ROSTER, "moment": NONE, "model": {}, "values": {},
+    "clients": np.zeros(1, np.int64), "part": "os:path", "question": "system",
+}  # fmt: skip
+
+
 def test_questions_of_other_parts_and_about_other_clients_are_refused(site):
-    assert start(site).verb == "answer"
-    none = {"t": None, "own": False, "aside": None, "clients": np.zeros(0, np.int64), "told": {}}
-    rows = {name: np.full(1, 30) for name in ("sizes", "budget", "weigh", "pooled")}
-    roster = rows | {"clients": np.zeros(1, np.int64), "everyone": 3, "mean_weight": 30.0}
-    question = {
-        "run": "first", "roster": roster, "moment": none, "model": {}, "values": {},
-        "clients": np.zeros(1, np.int64), "part": "os:path", "question": "system",
-    }  # fmt: skip
-    assert "no part of this run's method" in asked(site, "query", question).values["reason"]
-    found = asked(site, "query", question | {"part": "fedavg"}).values["reason"]
+    site.policy = Policy(allow=frozenset(["averages"]))
+    assert start(site, method="fedmix").verb == "answer"
+    assert "no part of this run's method" in asked(site, "query", QUESTION).values["reason"]
+    found = asked(site, "query", QUESTION | {"part": "fedmix"}).values["reason"]
     assert "has no question 'system'" in found
-    found = asked(site, "query", question | {"clients": np.array([2])}).values["reason"]
+    found = asked(site, "query", QUESTION | {"clients": np.array([2])}).values["reason"]
     assert "do not live at this site" in found
+
+
+@pytest.mark.parametrize(
+    ("method", "question", "values"),
+    [
+        ("balanced", "label_counts", {}),
+        ("fedmix(mix=0)", "averages", {"seed": 0}),
+        ("fedbr(mu=0, lam=0)", "averages", {"groups": np.arange(10)[None]}),
+    ],
+)
+def test_a_part_that_discloses_nothing_is_no_way_around_the_policy(site, method, question, values):
+    assert start(site, method=method).verb == "answer"
+    part = method.partition("(")[0]
+    found = asked(site, "query", QUESTION | {"part": part, "question": question, "values": values})
+    assert found.verb == "refused"
+    assert f"{part} of this run discloses nothing" in found.values["reason"]
+
+
+def test_averages_are_of_as_many_samples_as_was_agreed_on(site):
+    site.policy = Policy(allow=frozenset(["averages"]))
+    assert start(site, method="fedbr").verb == "answer"
+    question = QUESTION | {"part": "fedbr", "question": "averages"}
+    assert asked(site, "query", question | {"values": {"groups": np.arange(10)[None]}}).verb == "answer"
+    for groups in (np.zeros((1, 1), np.int64), np.zeros((1, 10), np.int64)):
+        found = asked(site, "query", question | {"values": {"groups": groups}})
+        assert "a mean of other than 10 samples" in found.values["reason"]
+
+
+def leg_of(site, per_class=None):
+    """A request to train client 0, as the coordinator writes it."""
+    leg = {
+        "clients": np.zeros(1, np.int64), "start": site._run[1].job.net.initial, "stacked": False, "anchor": None,
+        "epochs": 1.0, "done": 0.0, "settings": {"batch": None, "lr": None, "per_class": per_class},
+        "carry": None, "closing": True, "upload": True,
+    }  # fmt: skip
+    moment = NONE | {"t": 0, "own": True}
+    told = {"version": 1_000_000, "decay": 1.0, "leg": leg, "shared": {}, "moment": moment, "memory": {}}
+    return told | {"run": "first", "roster": ROSTER, "commit": None}
+
+
+def test_training_on_chosen_classes_counts_labels_and_needs_that_consent(site):
+    assert start(site).verb == "answer"
+    one_class = np.eye(1, 10, dtype=np.int64) * 1000
+    found = asked(site, "visit", leg_of(site, one_class))
+    assert found.verb == "refused"
+    assert "asks site 'north' for label counts" in found.values["reason"]
+
+
+def test_losses_leave_with_consent_to_accuracies_alone(site):
+    assert start(site).verb == "answer"
+    assert torch.isnan(asked(site, "visit", leg_of(site)).values["vectors"]["loss"]).all()
+    site.policy = Policy(allow=frozenset(["accuracies"]))
+    assert torch.isfinite(asked(site, "visit", leg_of(site)).values["vectors"]["loss"]).all()
+    lines = (site.folder / "sent.log").read_text().splitlines()
+    assert "losses" not in lines[1]
+    assert "sent trained models, and their losses" in lines[2]
+
+
+# --- what is wrong with samples is said where they are
+
+
+def table_site(folder, label="illness"):
+    rows = "".join(f"{k % 7},{name},{'ab'[k % 2]}\n" for k, name in enumerate(["1", "2", "Ada Lovelace"] * 8))
+    (folder / "visits.csv").write_text("age,patient,illness\n" + rows)
+    return Site("north", SiteData(folder / "visits.csv", label), folder, Policy(), OfficerLog(folder))
+
+
+@pytest.mark.parametrize(
+    ("columns", "secret"),
+    [
+        ("age,patient,illness\n1,2,a\n3,4,b\n", "Lovelace"),  # names asked for as numbers
+        ("age,illness\n1,a\n3,c\n", "'b'"),  # a class that the coordinator does not know
+        ("age,weight,illness\n1,2,a\n3,4,b\n", "patient"),  # a column that the site does not have
+    ],
+)
+def test_a_refusal_quotes_no_sample(tmp_path, columns, secret):
+    (tmp_path / "own.csv").write_text(columns * 1 + columns.partition("\n")[2] * 9)
+    own = load(str(tmp_path / "own.csv"), label="illness", test=0.5)
+    site = table_site(tmp_path)
+    found = start(site, data=own)
+    assert found.verb == "refused"
+    assert found.values["reason"].startswith("the samples of site 'north' ")
+    assert secret not in found.values["reason"]
+    assert str(tmp_path) not in found.values["reason"]
+    assert secret in (tmp_path / "sent.log").read_text()  # its own people see it
+
+
+def test_a_run_cannot_make_a_label_of_another_column(tmp_path):
+    (tmp_path / "own.csv").write_text("age,patient,illness\n" + "1,1,a\n3,2,b\n" * 10)
+    own = load(str(tmp_path / "own.csv"), label="patient", test=0.5)
+    found = start(table_site(tmp_path), data=own)
+    assert "have another label than the run's, 'patient'" in found.values["reason"]
+
+
+def test_a_request_of_no_session_is_refused(site):
+    found = Message.decode(site.answer(Message("about").encode()))
+    assert "it is of no session" in found.values["reason"]
 
 
 def test_a_request_that_was_sent_before_is_refused(site):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from unskew.errors import InputError, RunFailed
+from unskew.errors import InputError, RunFailed, one_line
 from unskew.sites.carrier import MOST_MESSAGE, Carrier, Lost
 from unskew.sites.messages import BadMessage, Message, read_reply
 
@@ -54,7 +54,7 @@ class Asking:
                 if isinstance(answer, bytes):
                     try:
                         found[site] = read(site, self._opened(asked, answer, most))
-                    except (BadMessage, KeyError, TypeError, ValueError, RuntimeError) as wrong:
+                    except Exception as wrong:  # whatever a strange answer runs into is no reason to end
                         problem = f"gave an answer that is refused: {_sentence(wrong)}"
                 if not problem:
                     self.away.discard(site)
@@ -121,7 +121,7 @@ class Asking:
 
     def lose(self, site: str, why: str) -> None:
         """Note that a site has no part in what was asked."""
-        self.lost[site] = why
+        self.lost[site] = why = one_line(why)  # a site's words reach terminals and pages
         self.away.add(site)
         log.warning("site %s %s", site, why)
 

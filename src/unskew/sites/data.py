@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,14 @@ from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation, census
 from unskew.data.intake import Intake
 from unskew.errors import InputError
+
+
+class DataUnfit(InputError):
+    """Samples that do not fit a run. The sentence may quote them, so it stays at the site; ``told`` is for others."""
+
+    def __init__(self, sentence: object, told: str = "do not fit this run; the log of the site says why"):
+        super().__init__(sentence)
+        self.told = told
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,8 @@ class SiteData:
 
     def counts(self) -> tuple[tuple[str, ...], tuple[str, ...], Array]:
         """(clients, classes, how many samples of each class each client has): to be given with consent alone."""
-        words, owners = self.labels()
+        with _words_stay_here():
+            words, owners = self.labels()
         names, who = np.unique(owners, return_inverse=True)
         classes, what = np.unique(words, return_inverse=True)
         order = np.argsort(who, kind="stable")
@@ -74,6 +85,16 @@ class SiteData:
 
     def deal(self, intake: Intake, about: Dataset, first: int, everyone: int) -> Federation:
         """The site's samples as the run takes them: its clients are ``first``, ``first + 1``... of so many."""
+        if intake.table is not None and self.label is not None and intake.table.label != self.label:
+            raise DataUnfit(
+                f"the run's label is the column {intake.table.label!r}, and this site was started with --label "
+                f"{self.label}",
+                f"have another label than the run's, {intake.table.label!r}; ask what the site gives as --label",
+            )
+        with _words_stay_here():
+            return self._dealt(intake, about, first, everyone)
+
+    def _dealt(self, intake: Intake, about: Dataset, first: int, everyone: int) -> Federation:
         found = intake.inputs(self.path)
         truth = found.truth
         if truth is None:
@@ -87,14 +108,18 @@ class SiteData:
         place = {name: k for k, name in enumerate(intake.labels)}
         strange = sorted(set(words.tolist()) - set(place))
         if strange:
-            raise InputError(
+            raise DataUnfit(
                 f"{self.path} has samples of the class {strange[0]!r}, which the run does not know; its classes are "
-                f"{', '.join(intake.labels)}"
+                f"{', '.join(intake.labels)}",
+                f"have classes that the run does not know; its own are {', '.join(intake.labels)}",
             )
         y = np.array([place[word] for word in words.tolist()], np.int64)
         names, who = np.unique(owners, return_inverse=True)
         if first < 0 or first + len(names) > everyone:
-            raise InputError("the run counts other clients here than this site has")
+            raise DataUnfit(
+                "the run counts other clients here than this site has",
+                "belong to more clients than the run counts here",
+            )
         data = Dataset(
             about.name, np.ascontiguousarray(x.astype(about.x.dtype, copy=False)), y,
             about.x[:0], np.zeros(0, np.int64), about.labels, about.kind, mean=about.mean, std=about.std,
@@ -120,6 +145,17 @@ class SiteData:
             )
         values: list[Any] = frame[name].tolist()
         return values
+
+
+@contextmanager
+def _words_stay_here() -> Iterator[None]:
+    """What is wrong with samples is said where they are: it quotes rows, cells and columns."""
+    try:
+        yield
+    except DataUnfit:
+        raise
+    except (InputError, ValueError, TypeError, KeyError, IndexError) as problem:
+        raise DataUnfit(problem) from None
 
 
 def _arrays(path: Path) -> dict[str, Array]:

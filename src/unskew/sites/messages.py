@@ -170,9 +170,11 @@ def _read_tensors(told: list[Any], content: memoryview) -> list[Tensor]:
         held = bytearray(content[begin:end])
         if dtype == torch.bool and any(held.translate(None, b"\0\1")):
             raise BadMessage("a tensor of yes and no has other values")
-        found.append(
-            torch.frombuffer(held, dtype=dtype).reshape(shape) if held else torch.zeros(shape, dtype=dtype)
-        )
+        try:
+            empty = torch.frombuffer(held, dtype=dtype) if held else torch.zeros(0, dtype=dtype)
+            found.append(empty.reshape(shape))
+        except (RuntimeError, TypeError, OverflowError):  # nothing in it, along axes without end
+            raise BadMessage("a tensor has an impossible shape") from None
     return found
 
 

@@ -13,13 +13,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from unskew.core.method import Method
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.errors import InputError
 from unskew.expression import parse
 from unskew.files import write_file
 from unskew.machine.threads import single_threaded
-from unskew.sites.data import SiteData
+from unskew.sites.data import DataUnfit, SiteData
 from unskew.sites.messages import BadMessage, Message
 from unskew.sites.names import check_name
 from unskew.sites.officer_log import Entry, OfficerLog
@@ -70,7 +72,7 @@ class Site:
     def answer(self, request: bytes) -> bytes:
         """The answer to a request; one that is refused is answered by a sentence."""
         entry: dict[str, Any] = {"asked": "something that is no request", "bytes_in": len(request)}
-        asked = Message("unknown")
+        asked, here = Message("unknown"), ""
         try:
             asked = Message.decode(request)
             entry |= _told(asked)
@@ -81,19 +83,26 @@ class Site:
                 sent, values = self.verbs[asked.verb](asked.values)
             found = asked.reply(request, "answer", site=self.name, **values).encode()
             return self._logged(Entry(**entry, sent=sent, bytes_out=len(found)), found)
+        except DataUnfit as problem:
+            verb, reason, here = "refused", f"the samples of site {self.name!r} {problem.told}", str(problem)
         except InputError as problem:
             verb, reason = "refused", str(problem)
         except BadMessage as problem:
             verb, reason = "refused", f"site {self.name!r} cannot take this request: {problem}"
-        except (KeyError, TypeError, ValueError, IndexError, RuntimeError) as problem:
-            # what a strange request runs into is its own fault, and no reason to end
-            verb, reason = "refused", f"site {self.name!r} cannot answer: {type(problem).__name__}: {problem}"
         except OSError as problem:
             verb = "failed"
             full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
-            reason = "its disk is full" if full else f"its disk fails: {problem.strerror or problem}"
+            reason = (
+                "its disk is full" if full else f"its disk fails: {problem.strerror or 'nobody knows why'}"
+            )
+        except Exception as problem:
+            # what a strange request runs into is its own fault, and no reason to end; the problem's own words may
+            # quote a sample, so they stay here
+            verb, reason = "refused", f"site {self.name!r} cannot answer: {type(problem).__name__}"
+            here = f"{type(problem).__name__}: {problem}"
         found = asked.reply(request, verb, site=self.name, reason=reason[:1000]).encode()
-        return self._logged(Entry(**entry, refused=reason, bytes_out=len(found)), found)
+        said = f"{reason} (not told: {here})" if here else reason
+        return self._logged(Entry(**entry, refused=said, bytes_out=len(found)), found)
 
     def _logged(self, entry: Entry, found: bytes) -> bytes:
         if self.log is not None:
@@ -111,12 +120,14 @@ class Site:
 
     def _once(self, asked: Message) -> None:
         """Refuse a request that was sent before, or an older one of the same session."""
-        if asked.session:
-            if self._sessions.get(asked.session, -1) >= asked.number:
-                raise BadMessage("it was sent before")
-            self._sessions[asked.session] = asked.number
-            while len(self._sessions) > SESSIONS:
-                self._sessions.popitem(last=False)
+        if not asked.session:
+            raise BadMessage("it is of no session, so that nobody could tell whether it was sent before")
+        if self._sessions.get(asked.session, -1) >= asked.number:
+            raise BadMessage("it was sent before")
+        self._sessions[asked.session] = asked.number
+        self._sessions.move_to_end(asked.session)
+        while len(self._sessions) > SESSIONS:
+            self._sessions.popitem(last=False)
 
     # --- verbs: each gives what is said of the answer in the log, and the answer
 
@@ -157,13 +168,27 @@ class Site:
     def _visit(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         run = self._of(told)
         self.policy.check_rounds(self.name, int(told["moment"]["t"] or 0) + 1)
+        if told["leg"]["settings"]["per_class"] is not None:
+            # how many samples were trained on tells then how many of a class there are
+            self.policy.check(self.name, "training on samples of chosen classes", LABEL_COUNTS)
         found = run.visit(told)
-        reports = [part for part, tree in found["uploads"].items() if tree]
-        beside = f", and what {' and '.join(reports)} reports" if reports else ""
-        return f"trained models{beside}", found
+        beside = [f"what {part} reports" for part, tree in found["uploads"].items() if tree]
+        if self.policy.allows(ACCURACIES):
+            beside.append("their losses")
+        else:
+            found["vectors"]["loss"] = torch.full_like(found["vectors"]["loss"], torch.nan)
+        return ", and ".join(["trained models", *beside]), found
 
     def _query(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        return f"answers for {told['part']}", self._of(told).query(told)
+        run, name = self._of(told), str(told["part"])
+        for part in run.method.parts:
+            if part.name == name:
+                if not part.discloses:  # whatever it could be asked, in this run it has nothing to ask for
+                    raise InputError(
+                        f"{name} of this run discloses nothing, so site {self.name!r} answers it nothing"
+                    )
+                self.policy.check_method(self.name, [(name, phrase) for phrase in part.discloses])
+        return f"answers for {name}", run.query(told)
 
     def _evaluate(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         self.policy.check(self.name, "the run", ACCURACIES)

@@ -69,6 +69,10 @@ class RunSettings:
                 raise BadMessage(f"{name} of the run's settings cannot be")
         if told["precision"] not in DTYPES or told["batch_norm"] not in ("average", "local", "drop"):
             raise BadMessage("the run's settings name an arithmetic that there is not")
+        if not 0 <= told["first"] <= told["everyone"] <= wire.MOST_CLIENTS:
+            raise BadMessage(
+                f"a run has at most {wire.MOST_CLIENTS:,} clients, and those of a site are among them"
+            )
         return cls(**told)
 
     def as_dict(self) -> dict[str, Any]:

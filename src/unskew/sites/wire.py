@@ -6,6 +6,7 @@ far it went, which the server works out of both in the same arithmetic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -107,7 +108,7 @@ def write_roster(roster: Roster, clients: Ids) -> dict[str, Any]:
     return mine | {"clients": clients, "everyone": roster.clients, "mean_weight": float(roster.mean_weight)}
 
 
-MOST_CLIENTS = 100_000_000
+MOST_CLIENTS = 10_000_000
 
 
 def read_roster(told: Mapping[str, Any], dataset: Dataset) -> Roster:
@@ -192,7 +193,9 @@ def _read_upload(told: Any, template: Tree, trainable: tuple[str, ...]) -> Messa
     shapes: list[dict[str, tuple[int, ...]]] = []
     for one in sequence(told, "shapes"):
         found = {str(k): tuple(int(n) for n in shape) for k, shape in one.items()}
-        if sum(int(np.prod(s, dtype=np.float64)) for s in found.values()) > largest:
+        if sum(math.prod(s) for s in found.values()) > largest or any(
+            n < 0 for s in found.values() for n in s
+        ):
             raise BadMessage("an encoded update tells of more numbers than the model has")
         shapes.append(found)
     if shapes and shapes[0] != {k: tuple(template[k].shape) for k in trainable}:

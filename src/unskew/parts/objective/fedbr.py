@@ -157,7 +157,12 @@ class FedBR(Exchange):
         return {"x": x, "owner": torch.from_numpy(senders)}
 
     def averages(self, client: ClientView, groups: Array) -> Tree:
-        """A client's: the means of its samples at these positions of its own list, group by group."""
+        """A client's: the means of its samples at these positions of its own list, group by group. It looks itself
+        that a group is one: the mean of one sample is that sample."""
+        if groups.shape[1:] != (self.group,) or any(len(np.unique(group)) < self.group for group in groups):
+            raise InputError(
+                f"fedbr was asked for a mean of other than {self.group} samples, which it does not give"
+            )
         means = np.stack([client.mean_sample(group) for group in groups])
         return {"x": torch.from_numpy(means).to(client.dtype)}
 

@@ -201,7 +201,11 @@ class FLea(Exchange):
         return step.net.judge(step.anchor, features.detach(), since=self.cut(step.net)).log_softmax(1)
 
     def features(self, client: ClientView, layer: str, seed: int) -> Tree:
-        """Of a fixed share of its samples, under the model that came along."""
+        """Of a fixed share of its samples, under the model that came along; of no other layer than was agreed on."""
+        if layer != self.cut(client.trained):
+            raise InputError(
+                f"flea was asked for features of {layer}, and its layer is {self.cut(client.trained)}"
+            )
         rng = generator(seed, "flea", "shared", client.client)
         chosen = rng.choice(len(client), int(self.shared_by(len(client))), replace=self.variant == "code")
         index = torch.from_numpy(np.sort(chosen))
