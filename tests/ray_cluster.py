@@ -22,14 +22,18 @@ class Cluster:
         self.inner = inner
         self.address: str = inner.address
         self.head: str = inner.head_node.node_id
-        self.nodes = {}
-        for _ in range(nodes - 1):
-            self.add()
+        self.nodes: dict[str, Any] = {}
+        self.fill(nodes)
 
     def add(self) -> str:
         node = self.inner.add_node(num_cpus=1, object_store_memory=STORE)
         self.nodes[node.node_id] = node
         return str(node.node_id)
+
+    def fill(self, nodes: int = 3) -> None:
+        """Add what is missing of so many nodes."""
+        while 1 + len(self.nodes) < nodes:
+            self.add()
 
     def remove(self, node: str) -> None:
         """As if its plug were pulled."""
@@ -45,11 +49,15 @@ def three_nodes(nodes: int = 3, joined: bool = True) -> Iterator[Cluster]:
     ray = load_ray()
     from ray.cluster_utils import Cluster as Inner
 
-    with FileLock(Path(tempfile.gettempdir()) / "unskew-ray-tests.lock"):
+    with (
+        FileLock(Path(tempfile.gettempdir()) / "unskew-ray-tests.lock"),
+        tempfile.TemporaryDirectory(prefix="unskew-ray-", dir="/tmp", ignore_cleanup_errors=True) as place,
+    ):
         head = {
             "num_cpus": 1,
             "include_dashboard": False,
             "object_store_memory": STORE,
+            "temp_dir": place,  # sockets' paths are short there, and nothing is left of them
             "_system_config": {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500},
         }
         inner = Inner(initialize_head=True, head_node_args=head)

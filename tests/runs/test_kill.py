@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from processes import descendants, heed_interrupts
 from unskew.cli.settings import setting_flags
 from unskew.errors import InputError
 from unskew.runs.ended import Run
@@ -57,11 +58,6 @@ def start(out: Path, settings: dict[str, Any], **how: Any) -> subprocess.Popen[s
         preexec_fn=heed_interrupts,
         **how,
     )
-
-
-def heed_interrupts() -> None:
-    """A shell starts what runs in the background deaf to SIGINT, tests too, and their children would inherit it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(process: subprocess.Popen[str], ready: Callable[[], bool], patience: float = 120) -> None:
@@ -190,12 +186,6 @@ def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
     )
     for folder in (f.parent for f in out.glob("*/rounds.jsonl")):
         assert [f.stem for f in (folder / "state").iterdir()] == [f"{rounds_in(folder):06}"]
-
-
-def descendants(pid: int) -> list[int]:
-    """Every process that this one started, and those started."""
-    found = [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return found + [below for child in found for below in descendants(child)]
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks at processes through /proc")

@@ -7,52 +7,75 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from processes import descendants, heed_interrupts, listening, shared_memory_of, sockets_of, words_of
 from unskew.engines.cluster import connect
 from unskew.engines.cluster.engine import OverRay
-from unskew.engines.cluster.guard import users_of
 from unskew.errors import InputError
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.spec import Spec
 
 
-def begun(folder: Path) -> subprocess.Popen[bytes]:
-    """A long run over a Ray of its own that has played a round."""
+def begin(folder: Path) -> subprocess.Popen[bytes]:
+    """A long run over a Ray of its own."""
     words = "run --dataset digits --clients 20 --rounds 100000 --engine ray --workers 1 --checkpoint 0 -o"
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "unskew", *words.split(), str(folder)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        preexec_fn=heed_interrupts,
+        start_new_session=True,
     )
-    until = time.monotonic() + 300
-    while not (folder / "rounds.jsonl").exists() or not (folder / "rounds.jsonl").read_bytes():
-        assert process.poll() is None
+
+
+def wait_until(so: Callable[[], bool], patience: float = 300) -> None:
+    until = time.monotonic() + patience
+    while not so():
         assert time.monotonic() < until
         time.sleep(0.1)
-    return process
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_of_a_local_ray(by: signal.Signals, tmp_path: Path) -> None:
-    """Ctrl-C and SIGTERM save and end with code 130; after kill -9 a guard ends the rest."""
+def test_nothing_is_left_of_a_local_ray(tmp_path: Path) -> None:
+    """Ctrl-C, as a terminal sends it to all, and SIGTERM save and end with 130; after kill -9 a guard ends the rest."""
     pytest.importorskip("ray")
-    process = begun(tmp_path / "run")
-    (place,) = Path("/tmp").glob(f"{connect.PREFIX}{process.pid}-*")
-    there = users_of(f"{place}{os.sep}")
-    assert len(there) > 3
-    process.send_signal(by)
-    assert process.wait(120) == (130 if by != signal.SIGKILL else -signal.SIGKILL)
-    until = time.monotonic() + 60
-    while place.exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not place.exists()
-    assert not users_of(f"{place}{os.sep}")
+    how = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+    runs = {by: begin(tmp_path / by.name) for by in how}  # all at once: most of the time they start
+    try:
+        places, families, shared, ports = [], {}, set(), set()
+        for by, run in runs.items():
+            log = tmp_path / by.name / "rounds.jsonl"
+            wait_until(
+                lambda run=run, log=log: run.poll() is not None or (log.exists() and log.stat().st_size > 0)
+            )  # type: ignore[misc]
+            assert run.poll() is None
+            places += Path("/tmp").glob(f"{connect.PREFIX}{run.pid}-*")
+            families[by] = descendants(run.pid)
+            assert any("ray::Hand" in words_of(pid) for pid in families[by])
+            shared |= shared_memory_of(families[by])
+            ports |= sockets_of(families[by]) & listening()
+        assert len(places) == len(how)
+        assert shared
+        assert ports
+        for by, run in runs.items():
+            (os.killpg if by == signal.SIGINT else os.kill)(run.pid, by)
+        for by, run in runs.items():
+            assert run.wait(120) == (130 if by != signal.SIGKILL else -signal.SIGKILL)
+        for by in how:
+            wait_until(lambda by=by: not any(words_of(pid) for pid in families[by]))  # type: ignore[misc]
+        wait_until(lambda: not any(place.exists() for place in places))
+    finally:
+        for run in runs.values():
+            run.kill()
+            run.wait()
+    assert not ports & listening()
+    assert not [name for name in shared if os.path.exists(name)]
 
 
 def test_what_is_wrong_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
