@@ -112,10 +112,20 @@ def test_sums_alone_keep_their_bits(engine: OverRay, monkeypatch: pytest.MonkeyP
     same(play(engine, "scaffold"), play(FastCPU(1), "scaffold"))
 
 
+def test_the_gpu_engine_runs_inside_an_actor(cluster: Cluster) -> None:
+    """Where Ray sees a GPU, an actor runs the GPU engine: here on a CPU, as its own tests do."""
+    inside = OverRay(workers=1, device=("cpu",))
+    found = play(inside, "scaffold+sem")
+    expected = play(FastGPU("cpu"), "scaffold+sem")
+    for name, value in expected[0].params.items():
+        assert torch.allclose(found[0].params[name], value, rtol=1e-5, atol=1e-7)
+
+
 def test_a_node_removed_twice_in_a_round_changes_nothing(
     cluster: Cluster, engine: OverRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a lost node had is given to others, and a node that comes is given work."""
+    cluster.fill()
     expected = play(FastCPU(1), "scaffold", clients=40, cohort=40, rounds=1)
     give, removed = ClusterCrew._give, []
 
@@ -131,14 +141,3 @@ def test_a_node_removed_twice_in_a_round_changes_nothing(
     found = play(engine, "scaffold", clients=40, cohort=40, rounds=1)
     assert len(set(removed)) == 2
     same(found, expected)
-    cluster.add()
-    cluster.add()
-
-
-def test_the_gpu_engine_runs_inside_an_actor(cluster: Cluster) -> None:
-    """Where Ray sees a GPU, an actor runs the GPU engine: here on a CPU, as its own tests do."""
-    inside = OverRay(workers=1, device=("cpu",))
-    found = play(inside, "scaffold+sem")
-    expected = play(FastGPU("cpu"), "scaffold+sem")
-    for name, value in expected[0].params.items():
-        assert torch.allclose(found[0].params[name], value, rtol=1e-5, atol=1e-7)

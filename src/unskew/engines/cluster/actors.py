@@ -38,13 +38,20 @@ AHEAD = 2
 """Bundles that an actor has at once: the next is there when it has answered one."""
 
 BUNDLES = 4
-"""Bundles of small pieces an actor gets in a leg: few, since each costs a message, but enough to end together."""
+"""A bundle is this part of what an actor has left to do: few, since each costs a message, and smaller and smaller, so
+that all end together."""
+
+SMALLEST = 4
+"""No bundle but the last is smaller than this part of the first."""
 
 LARGEST_BUNDLE = 32 * 2**20
 """Bytes of models that one answer may bring."""
 
 PATIENCE = 60.0
 """Seconds without any node that works, after which a run gives up; its last checkpoint is whole."""
+
+STARTING = 300.0
+"""The same where actors are about to start: torch may come over a network, or the node is busy with other work."""
 
 LOOK = 2.0
 """Seconds between looks at which nodes there are."""
@@ -178,8 +185,15 @@ class ClusterCrew:
         width = self.boards["models"].flat[0].nbytes
         rows = max(1, len(getattr(work[0], "rows", (0,))))
         most = max(1, LARGEST_BUNDLE // (width * rows))
-        size = min(most, max(1, len(work) // (BUNDLES * max(1, len(self.actors)))))
-        return deque(list(range(i, min(i + size, len(work)))) for i in range(0, len(work), size))
+        share = BUNDLES * max(1, len(self.actors))
+        least = max(1, len(work) // share // SMALLEST)
+        found: deque[list[int]] = deque()
+        first = 0
+        while first < len(work):
+            end = first + min(most, max(least, (len(work) - first) // share))
+            found.append(list(range(first, min(end, len(work)))))
+            first = end
+        return found
 
     def _give(self, waiting: deque[list[int]], work: Sequence[Any]) -> None:
         for depth in range(1, AHEAD + 1):  # everybody has something before anybody has two
@@ -260,8 +274,9 @@ class ClusterCrew:
 
     def _be_patient(self) -> None:
         """Wait for a node, but not for ever."""
-        if time.monotonic() - self.worked > PATIENCE:
+        patience = STARTING if self.actors else PATIENCE
+        if time.monotonic() - self.worked > patience:
             raise RunFailed(
-                f"no node of the cluster has taken work for {PATIENCE:.0f} s; resume the run when there is one"
+                f"no node of the cluster has taken work for {patience:.0f} s; resume the run when there is one"
             )
         time.sleep(0.05)
