@@ -113,12 +113,13 @@ def test_every_chart_of_a_report_draws(six_runs: Path, tmp_path: Path) -> None:
     drawn = charts(document)
     assert len(drawn) == 5  # curves, classes, costs, the front of what they trade, partition
     assert all(chart.count("<svg") >= 1 and "could not be drawn" not in chart for chart in drawn)
-    curves, classes, costs, held = drawn
+    curves, classes, costs, front, held = drawn
     assert curves.count("mark-line") >= 4  # over rounds, bytes and sample-steps, and the loss
     assert curves.count("mark-area") >= 4  # with bands
     assert "full" in curves
     assert classes.count('aria-roledescription="rect mark"') >= 4  # two methods, two classes with samples
     assert "model to clients" in costs
+    assert "mark-symbol" in front
     assert "mark-symbol" in held
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.engines.cluster.connect import connect
+from unskew.files import write_file
 from unskew.machine.cores import LIMIT
 from unskew.machine.cores import cores as cores_here
 from unskew.runs.fork_server import RunFiles
@@ -94,7 +95,7 @@ def carry_out_cell(told: dict[str, Any], mark: str, before: bytes, cores: int) -
         if not seen and before:
             _unpacked(before, folder)
         cell, complaint = Path(place) / "cell.json", Path(place) / "said.txt"
-        cell.write_text(json.dumps(told | {"folder": str(folder)}), "utf-8")
+        write_file(cell, json.dumps(told | {"folder": str(folder)}))
         with open(complaint, "wb") as said:
             process = subprocess.Popen(
                 [sys.executable, "-c", CELL, str(os.getpid()), str(cell)],

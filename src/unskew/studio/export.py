@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote
 from starlette.types import ASGIApp, Message
 
 from unskew.errors import InputError, RunFailed
-from unskew.files import replace_folder
+from unskew.files import replace_folder, write_file
 from unskew.progress import working
 from unskew.studio.bundle import bundle
 from unskew.studio.compare import FORMATS, Comparer, exported
@@ -120,36 +120,34 @@ class Site:
         for name in {*self.modules, "vega.js", "theme.css", "theme.js", "studio.css", "icon.svg"}:
             self._write_static(place, name)
         for file in (resources.files("unskew.studio") / "copied").iterdir():
-            (place / "static" / file.name).write_bytes(file.read_bytes())
+            write_file(place / "static" / file.name, file.read_bytes())
         self._write_tables(place)
         first = self.pages[0].file if self.pages else ""
-        (place / "index.html").write_text(
+        write_file(
+            place / "index.html",
             '<!doctype html><meta charset="utf-8"><title>unskew</title>'
             f'<meta http-equiv="refresh" content="0; url={first}">'
             f'<a href="{first}">Runs</a>\n',
-            encoding="utf-8",
         )
-        (place / MARK).write_text(
-            json.dumps({"unskew": __version__, "pages": self.files}) + "\n", encoding="utf-8"
-        )
+        write_file(place / MARK, json.dumps({"unskew": __version__, "pages": self.files}) + "\n")
 
     def _write_page(self, place: Path, page: CopiedPage, text: str) -> None:
         stem = page.file.removesuffix(".html")
         saved = json.dumps(self._answers(page), separators=(",", ":"))
-        (place / "data" / f"{stem}.json").write_text(saved + "\n", encoding="utf-8")
+        write_file(place / "data" / f"{stem}.json", saved + "\n")
         pages = json.dumps(self.files, separators=(",", ":"))
         script = f"window.unskewPages = {pages};\nwindow.unskewSaved = {saved};\n"
-        (place / "data" / f"{stem}.js").write_text(script, encoding="utf-8")
+        write_file(place / "data" / f"{stem}.js", script)
         entries = [name for name in MODULE.findall(text) if name != "base"] or ["base"]
         for entry in entries:
             made = bundle(entry, lambda name: _static(name).decode())
-            (place / "static" / f"{entry}.js").write_text(made, encoding="utf-8")
+            write_file(place / "static" / f"{entry}.js", made)
         scripts = [f"data/{stem}.js", "static/copy.js", *(f"static/{entry}.js" for entry in entries)]
         text = MODULE.sub("", text)
         loads = "".join(f'<script defer src="{html.escape(address)}"></script>\n' for address in scripts)
         text = text.replace("</head>", f'<link rel="stylesheet" href="static/copy.css">\n{loads}</head>', 1)
         text = LINK.sub(self._relative, text)
-        (place / page.file).write_text(text, encoding="utf-8")
+        write_file(place / page.file, text)
 
     def _relative(self, found: re.Match[str]) -> str:
         address = html.unescape(found[2])
@@ -169,7 +167,7 @@ class Site:
             )  # as a plain script its names would be the page's
         target = place / "static" / name
         if not target.exists():
-            target.write_bytes(content)
+            write_file(target, content)
 
     def _write_tables(self, place: Path) -> None:
         """The comparison as figures and tables, which a studio makes when they are asked for."""
@@ -178,7 +176,7 @@ class Site:
         compared = Comparer(self.studio.folder).compared()
         for kind in FORMATS:
             content, _, name = exported(compared, kind)
-            (place / "data" / name).write_bytes(content)
+            write_file(place / "data" / name, content)
 
     def _answers(self, page: CopiedPage) -> dict[str, Any]:
         found: dict[str, Any] = {}
