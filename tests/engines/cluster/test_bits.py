@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from processes import descendants, words_of
 from ray_cluster import Cluster, three_nodes
+from unskew.cli.settings import setting_flags
 from unskew.core.engine import Engine
 from unskew.core.types import leaves
 from unskew.engines.cluster.actors import ClusterCrew
@@ -18,6 +25,7 @@ from unskew.engines.gpu.fast import FastGPU
 from unskew.machine.threads import single_threaded
 from unskew.runs.folder import RunFolder
 from unskew.runs.rounds import play_rounds
+from unskew.runs.running import resume, run
 from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 
@@ -125,7 +133,6 @@ def test_a_node_removed_twice_in_a_round_changes_nothing(
     cluster: Cluster, engine: OverRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a lost node had is given to others, and a node that comes is given work."""
-    cluster.fill()
     expected = play(FastCPU(1), "scaffold", clients=40, cohort=40, rounds=1)
     give, removed = ClusterCrew._give, []
 
@@ -141,3 +148,58 @@ def test_a_node_removed_twice_in_a_round_changes_nothing(
     found = play(engine, "scaffold", clients=40, cohort=40, rounds=1)
     assert len(set(removed)) == 2
     same(found, expected)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes(
+    cluster: Cluster, engine: OverRay, tmp_path: Path
+) -> None:
+    """Ours ends while another process plays; kill -9 leaves no actor of the other, which can be resumed."""
+    until = time.monotonic() + 300
+    expected = play(FastCPU(1))
+    same(play(engine), expected)
+    while len(ours := actors()) != 1 + len(cluster.nodes):  # one a node
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    spec = Spec.of({"dataset": "digits", "clients": 12, "cohort": 5, "rounds": 100_000, "checkpoint": 0.0})
+    flags = [*setting_flags(spec.changed()), "--engine", "ray", "--ray", cluster.address]
+    other = subprocess.Popen(
+        [sys.executable, "-m", "unskew", "run", "--out", str(tmp_path / "run"), *flags],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        while played(tmp_path / "run") < 2:
+            assert other.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        before = played(tmp_path / "run")
+        same(play(engine), expected)
+        while played(tmp_path / "run") == before:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert len(actors()) == 2 * len(ours)
+    finally:
+        other.kill()
+        other.wait()
+    while actors() != ours:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    cluster.add()
+    rounds = played(tmp_path / "run") + 2
+    found = resume(tmp_path / "run", rounds=rounds, progress=False)
+    whole = run(progress=False, engine="fast", workers=1, **(spec.changed() | {"rounds": rounds}))
+    assert found.result["model_sha256"] == whole.result["model_sha256"]
+    while not actors() <= ours:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def actors() -> set[int]:
+    """The processes of actors on the nodes of this process's cluster."""
+    return {pid for pid in descendants(os.getpid()) if words_of(pid).startswith("ray::Hand")}
+
+
+def played(run: Path) -> int:
+    log = run / "rounds.jsonl"
+    return log.read_bytes().count(b"\n") if log.exists() else 0
