@@ -353,6 +353,17 @@ def test_a_folder_that_is_taken_is_refused(done: Run, tmp_path: Path) -> None:
     assert file.read_text() == "mine"
 
 
+def test_a_taken_folder_is_refused_before_anything_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To read data or to meet sites may take minutes."""
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.setattr("unskew.runs.running.set_up", lambda *_, **__: pytest.fail("it was set up first"))
+    refused(
+        f"{tmp_path} is not empty and holds no run; choose another folder", dataset="digits", out=tmp_path
+    )
+
+
 def test_what_is_refused_writes_nothing(tmp_path: Path) -> None:
     """Everything is loaded, built and checked before the folder is made."""
     out = tmp_path / "run"

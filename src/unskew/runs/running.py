@@ -94,13 +94,15 @@ def run(
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
     check_names(spec.metrics, own)
     with voice(progress is True), single_threaded():
+        folder = RunFolder(_path(out, "out") if out is not None else None)
+        if folder.path is not None:
+            check_folder(folder.path)  # before what may take minutes: to read data, to meet sites
         setup = set_up(spec, data, model, method, metrics=own)
         spec = setup.settle(spec)
         if model is not None:
             setup.about |= model_fingerprints(setup)
-        folder = RunFolder(_path(out, "out") if out is not None else None)
         if folder.path is not None:
-            check_folder(folder.path)
+            check_folder(folder.path)  # again: another run may have begun there meanwhile
         with folder.locked(), folder.told():
             folder.start(spec, setup.about)
             if folder.path is not None:
