@@ -100,10 +100,7 @@ class Site:
         for name in names:
             file = _file_of(name, taken)
             at = quote("" if name == "." else name)
-            parts = {
-                f"/{part}/{at}": [f"/{part}/{at}"]
-                for part in ("run-sums", "run-points", "run-took", "run-held")
-            }
+            parts = {f"/{part}/{at}": [f"/{part}/{at}"] for part in ("run-sums", "run-points", "run-held")}
             yield CopiedPage(f"/run/{at}", file, parts | {f"/run-rounds/{at}": []})
 
     def write(self, place: Path) -> None:
