@@ -293,6 +293,6 @@ class Restart:
 def test_a_superlink_that_is_started_again_costs_only_time(ops, all_sites):
     """The run waits for it."""
     run = unskew.run(
-        SETTINGS, method="scaffold", sites=str(ops.path), deadline=120.0, watch=[Restart(ops)], progress=False
+        SETTINGS, method="scaffold", sites=str(ops.path), deadline=600.0, watch=[Restart(ops)], progress=False
     )
     check_same_bits(run, "scaffold")
