@@ -31,7 +31,7 @@ def test_who_is_there_what_is_allowed_and_what_was_sent(
     OfficerLog(study / "north").write(Entry("label counts", run="r", refused="north does not allow it"))
     write_run(
         "over", [0.1, 0.2], lines={"sites": {"bytes_down": 500, "bytes_up": 70, "lost": {"south": "away"}}}
-    )
+    ).rename(study / "over")
     found = look(open_studio(study, read_only=True))
     page = found.open("/sites")
     until(page, "document.querySelectorAll('#shown .card').length === 3")
