@@ -25,14 +25,15 @@ class LeNet(Architecture):
     size: ClassVar[int] = 44_426
 
     def make(self, shape: tuple[int, ...], classes: int) -> Stages:
-        channels, height, width = self.image(shape, least=16)
-        left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
-        return Stages(
-            {
-                "conv1": nn.Sequential(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
-                "conv2": nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-                "dense1": nn.Sequential(nn.Flatten(), nn.Linear(16 * left[0] * left[1], 120), nn.ReLU()),
-                "dense2": nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
-                "out": nn.Linear(84, classes),
-            }
-        )
+        return Stages(lenet_body(*self.image(shape, least=16)) | {"out": nn.Linear(84, classes)})
+
+
+def lenet_body(channels: int, height: int, width: int) -> dict[str, nn.Module]:
+    """Everything below the output: two convolutions and two dense layers, the last of 84."""
+    left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
+    return {
+        "conv1": nn.Sequential(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        "conv2": nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
+        "dense1": nn.Sequential(nn.Flatten(), nn.Linear(16 * left[0] * left[1], 120), nn.ReLU()),
+        "dense2": nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
+    }

@@ -9,6 +9,7 @@ from torch import nn
 
 from unskew.errors import InputError
 from unskew.models.architecture import Architecture
+from unskew.models.lenet import lenet_body
 from unskew.models.split import Stages
 
 
@@ -32,15 +33,6 @@ class MoonCNN(Architecture):
             raise InputError(f"project of moon_cnn is a number of dimensions above 0, not {self.project}")
 
     def make(self, shape: tuple[int, ...], classes: int) -> Stages:
-        channels, height, width = self.image(shape, least=16)
-        left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
-        return Stages(
-            {
-                "conv1": nn.Sequential(nn.Conv2d(channels, 6, 5), nn.ReLU(), nn.MaxPool2d(2)),
-                "conv2": nn.Sequential(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2)),
-                "dense1": nn.Sequential(nn.Flatten(), nn.Linear(16 * left[0] * left[1], 120), nn.ReLU()),
-                "dense2": nn.Sequential(nn.Linear(120, 84), nn.ReLU()),
-                "projection": nn.Sequential(nn.Linear(84, 84), nn.ReLU(), nn.Linear(84, self.project)),
-                "out": nn.Linear(self.project, classes),
-            }
-        )
+        layers: dict[str, nn.Module] = lenet_body(*self.image(shape, least=16))
+        layers["projection"] = nn.Sequential(nn.Linear(84, 84), nn.ReLU(), nn.Linear(84, self.project))
+        return Stages(layers | {"out": nn.Linear(self.project, classes)})

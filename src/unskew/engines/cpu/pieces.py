@@ -153,26 +153,20 @@ def _there(tree: Any, device: torch.device | str) -> Any:
 
 def _to_send(done: ClientResult) -> ClientResult:
     """A client's answer for the pipe: arrays, since tensors would take a file handle each."""
-    message = done.message
-    return replace(
-        done,
-        params=as_arrays(done.params),
-        uploads=as_arrays(done.uploads),
-        memory=as_arrays(done.memory),
-        message=None if message is None else replace(message, sent=[as_arrays(s) for s in message.sent]),
-    )
+    return _converted(done, as_arrays)
 
 
 def as_sent(done: ClientResult) -> ClientResult:
     """The inverse of ``_to_send``."""
+    return _converted(done, as_tensors)
+
+
+def _converted(done: ClientResult, convert: Callable[[Any], Any]) -> ClientResult:
+    trees = {name: convert(getattr(done, name)) for name in ("params", "uploads", "memory")}
     message = done.message
-    return replace(
-        done,
-        params=as_tensors(done.params),
-        uploads=as_tensors(done.uploads),
-        memory=as_tensors(done.memory),
-        message=None if message is None else replace(message, sent=[as_tensors(s) for s in message.sent]),
-    )
+    if message is not None:
+        message = replace(message, sent=[convert(tree) for tree in message.sent])
+    return replace(done, message=message, **trees)
 
 
 def holdings_of(setup: dict[str, Any], dataset: Dataset) -> Holdings:
