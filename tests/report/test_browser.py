@@ -111,9 +111,9 @@ def test_every_chart_of_a_report_draws(six_runs: Path, tmp_path: Path) -> None:
     document = opened(page, tmp_path / "profile")
     assert 'data-drawn="true"' in document
     drawn = charts(document)
-    assert len(drawn) == 5  # curves, classes, costs, the front of what they trade, partition
+    assert len(drawn) == 5  # curves, classes, the front of what they trade, costs, partition
     assert all(chart.count("<svg") >= 1 and "could not be drawn" not in chart for chart in drawn)
-    curves, classes, costs, front, held = drawn
+    curves, classes, front, costs, held = drawn
     assert curves.count("mark-line") >= 4  # over rounds, bytes and sample-steps, and the loss
     assert curves.count("mark-area") >= 4  # with bands
     assert "full" in curves
