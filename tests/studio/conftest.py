@@ -33,6 +33,7 @@ class Opened:
     folder: Path
     door: Door
     client: httpx.Client
+    inner: Studio
 
     @property
     def root(self) -> str:
@@ -51,16 +52,15 @@ def opened_studio(folder: Path, read_only: bool = False) -> Iterator[Opened]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         door = Door(listening.getsockname()[1], read_only)
-        config = uvicorn.Config(
-            make_app(Studio(folder, door)), log_level="error", ws="none", timeout_graceful_shutdown=1
-        )
+        inner = Studio(folder, door)
+        config = uvicorn.Config(make_app(inner), log_level="error", ws="none", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             with httpx.Client(timeout=60) as client:
                 assert client.get(door.address, follow_redirects=True).status_code == 200
-                yield Opened(folder, door, client)
+                yield Opened(folder, door, client, inner)
         finally:
             server.should_exit = True
             thread.join(60)

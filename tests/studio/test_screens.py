@@ -159,6 +159,25 @@ def test_curves_grow_as_rounds_end(sem_run: Path, open_studio: OpenStudio, look:
     one.check_contrast()
 
 
+def test_tabs_that_nobody_sees_hold_no_connection(
+    sem_run: Path, open_studio: OpenStudio, look: Looks
+) -> None:
+    """A browser has six connections to a studio: the seventh tab must open too, and live again when it is seen."""
+    studio = open_studio(sem_run.parents[1])
+    seen = look(studio)
+    hide = "Object.defineProperty(document, 'hidden', {configurable: true, get: () => !window.seen})"
+    seen.page.context.add_init_script(hide)
+    seen.page.goto(studio.door.address)
+    tabs = [seen.page.context.new_page() for _ in range(7)]
+    for tab in tabs:
+        tab.goto(f"{studio.root}/run/live/sem")
+        tab.wait_for_selector("html[data-drawn]")
+    assert studio.inner.feeds.feeds == {}
+    add_rounds(sem_run, 7, [0.6, 0.7])
+    tabs[-1].evaluate("window.seen = true; dispatchEvent(new Event('visibilitychange'))")
+    tabs[-1].get_by_text("8 / 20").wait_for()
+
+
 def test_a_run_that_ends_or_vanishes_says_so(sem_run: Path, open_studio: OpenStudio, look: Looks) -> None:
     import shutil
 
@@ -186,10 +205,10 @@ def test_a_replay_is_played_paused_and_scrubbed_by_mouse_and_keyboard(
     assert "hand-over: each half-trained model goes to another client (1 → 6, 6 → 1)" in caption.inner_text()
     page.focus("#scrub")
     page.keyboard.press("Home")
-    page.select_option("#speed", "1")
+    page.select_option("#speed", "10")
     page.focus("#scrub")
     page.keyboard.press("Space")
-    page.get_by_text(re.compile("^Round [2-5]")).wait_for()
+    page.get_by_text(re.compile("^Round 3")).wait_for()
     page.click("#play")
     assert page.locator("#play").inner_text() == "Play"
     stopped = caption.inner_text()
@@ -213,6 +232,7 @@ def test_costs_clients_and_holdings_are_told(sem_run: Path, open_studio: OpenStu
     assert page.locator("#bytes").inner_text() == "120 kB"
     client = page.locator("#clients tbody tr").nth(1).inner_text().split()
     assert client[:5] == ["1", "2", "6", "1.500", "0.400"]  # rounds 1 and 6, the second leg's numbers
+    page.wait_for_selector("#took-chart[data-drawn=true]")
     page.click("#held summary")
     page.wait_for_selector("#held-chart[data-drawn=true]")
 

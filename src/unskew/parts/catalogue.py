@@ -73,6 +73,19 @@ def disclosures() -> Mapping[str, tuple[str, ...]]:
     return {name: entry.discloses for name, entry in parts().items()}
 
 
+def disclosed_by(expression: str) -> tuple[str, ...]:
+    """What a method's parts declare to leave a client, at their defaults and with presets opened."""
+    told: dict[str, None] = {}
+    for call in parse(expression):
+        if call.name in presets():
+            told |= dict.fromkeys(presets()[call.name].discloses)
+        elif call.name in parts():
+            told |= dict.fromkeys(f"{what} ({call.name})" for what in parts()[call.name].discloses)
+        else:  # of one's own, or of another version
+            told[f"not known before the run has ended ({call.name})"] = None
+    return tuple(told)
+
+
 def entry_of_class(kind: type[Any], written: str) -> CatalogueEntry:
     """The entry of a part's class, which is written so in an expression: for parts of one's own."""
     if not dataclasses.is_dataclass(kind):

@@ -100,7 +100,10 @@ class Site:
         for name in names:
             file = _file_of(name, taken)
             at = quote("" if name == "." else name)
-            parts = {f"/{part}/{at}": [f"/{part}/{at}"] for part in ("run-sums", "run-points", "run-held")}
+            parts = {
+                f"/{part}/{at}": [f"/{part}/{at}"]
+                for part in ("run-sums", "run-points", "run-took", "run-held")
+            }
             yield CopiedPage(f"/run/{at}", file, parts | {f"/run-rounds/{at}": []})
 
     def write(self, place: Path) -> None:

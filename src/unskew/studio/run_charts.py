@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from unskew.data.federation import shown_name
 from unskew.errors import InputError
 from unskew.report.results.gather import Record
-from unskew.report.theme import BLUE, ORANGE, themed
+from unskew.report.theme import BLUE, ORANGE, PAPER, themed
+from unskew.studio.run_view import legs_of
+
+MOST_COLUMNS, MOST_ROWS, WIDE = 120, 60, 760  # of the picture of who took part when
 
 ROWS = "rounds"
 """The data set of a chart that the page puts rows into."""
@@ -71,6 +76,69 @@ def class_bars(labels: Sequence[str]) -> dict[str, Any]:
         .properties(width=470, height=210)
     )
     return themed(chart)
+
+
+def who_took_part(record: Record) -> dict[str, Any]:
+    """Clients by rounds, coloured where one trained; a column may be several rounds, of many clients some are drawn."""
+    import altair as alt
+
+    cells, columns, each, clients = took_part(record)
+    if not cells:
+        raise InputError("the log of this run does not say who took part: an earlier version wrote it")
+    seen = len(
+        {client for line in record.lines for leg in legs_of(line) for client in leg.get("clients", ())}
+    )
+    about = f"colour = share of {each} rounds in which it trained" if each > 1 else "a mark = it trained"
+    if seen > len(clients):
+        about += f" · {len(clients)} of the {seen} clients that trained are drawn"
+    share = alt.Color("share:Q").scale(domain=[0, 1], range="ramp").legend(title="share", format="%")
+    chart = (
+        alt.Chart(alt.InlineData(values=cells), title=alt.TitleParams("Who took part when", subtitle=[about]))
+        .mark_rect(stroke=PAPER, strokeWidth=1 if len(columns) <= 80 else 0)
+        .encode(
+            x=alt.X("round:O")
+            .scale(domain=columns, paddingInner=0)
+            .axis(
+                title="round",
+                domain=False,
+                ticks=False,
+                labelAngle=0,
+                values=columns[:: max(1, len(columns) // 10)],
+            ),
+            y=alt.Y("client:N")
+            .scale(domain=clients, paddingInner=0)
+            .axis(title="client", domain=False, ticks=False, labelLimit=110, labelOverlap="parity"),
+            color=share if each > 1 else alt.value(BLUE),
+            tooltip=["client:N", "round:O", *([alt.Tooltip("share:Q", format=".0%")] if each > 1 else [])],
+        )
+        .properties(width=WIDE, height=max(60, min(420, 16 * len(clients))))
+    )
+    return themed(chart)
+
+
+def took_part(record: Record) -> tuple[list[dict[str, Any]], list[int], int, list[str]]:
+    """The cells of that picture, the first round of each column, the rounds of a column, and the clients drawn."""
+    last = record.round
+    each = max(1, -(-last // MOST_COLUMNS))
+    times: dict[int, Counter[int]] = defaultdict(Counter)
+    for line in record.lines:
+        trained = {client for leg in legs_of(line) for client in leg.get("clients", ())}
+        for client in trained:
+            times[client][each * ((int(line["round"]) - 1) // each) + 1] += 1
+    ordered = sorted(times)
+    step = max(1, -(-len(ordered) // MOST_ROWS))
+    drawn = ordered[::step]
+    held = record.partition
+    names = {
+        client: str(shown_name(held.names, client)) if held is not None and held.names else str(client)
+        for client in drawn
+    }
+    cells = [
+        {"client": names[client], "round": first, "share": count / min(each, last - first + 1)}
+        for client in drawn
+        for first, count in sorted(times[client].items())
+    ]
+    return cells, list(range(1, last + 1, each)), each, list(names.values())
 
 
 def held_picture(record: Record) -> dict[str, Any]:

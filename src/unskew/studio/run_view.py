@@ -10,7 +10,7 @@ from typing import Any
 
 from unskew.data.federation import shown_name
 from unskew.errors import InputError
-from unskew.parts.catalogue import disclosures
+from unskew.parts.catalogue import disclosed_by
 from unskew.report.results.gather import Record, gather, number
 from unskew.studio.tail import short_line
 
@@ -106,12 +106,10 @@ def disclosed(record: Record) -> list[str]:
     """What leaves a client beyond a model update: as logged, else as its parts declare."""
     if "discloses" in record.result:
         return [str(said) for said in record.result["discloses"]]
-    declared = disclosures()
-    said: list[str] = []
-    for word in record.spec.method.split("+"):
-        name = word.partition("(")[0].strip()
-        said += [f"{what} ({name})" for what in declared.get(name, ())]
-    return said
+    try:
+        return list(disclosed_by(record.spec.method))
+    except InputError:
+        return []
 
 
 def legs_of(line: dict[str, Any]) -> list[dict[str, Any]]:
@@ -185,14 +183,17 @@ def played(record: Record, first: int) -> list[dict[str, Any]]:
         raise InputError("a replay starts at round 1")
     metric = metrics(record)[0]
     found = []
+    waiting: list[int] = []
     for line in record.lines:
         at = int(line["round"])
+        had, waiting = waiting, kept(legs_of(line))
         if first <= at < first + MOST_PLAYED:
             found.append(
                 {
                     "round": at,
                     "value": metric.of_line(line),
                     "legs": [_without_nan(leg) for leg in legs_of(line)],
+                    "waiting": had,
                     "shared": line.get("shared") or [],
                     "exchanged": line.get("exchanged") or {},
                     "late": line.get("late") or [],
@@ -200,6 +201,16 @@ def played(record: Record, first: int) -> list[dict[str, Any]]:
                 }
             )
     return found
+
+
+def kept(legs: Sequence[dict[str, Any]]) -> list[int]:
+    """Who ends a round with a model of its own that goes on in a later one, as in Phase-shift."""
+    holding: set[int] = set()
+    for leg in legs:
+        holding -= {*leg.get("from", ()), *leg.get("clients", ())}
+        if leg.get("keeps"):
+            holding |= {*leg.get("clients", ())}
+    return sorted(holding)
 
 
 def _without_nan(value: Any) -> Any:

@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from starlette.concurrency import run_in_threadpool
 
@@ -21,6 +21,11 @@ LOOK_EVERY = 0.5
 
 WAITING = 200
 """Rounds that wait for a page that does not take them; then it starts again from the whole curve."""
+
+MOST_TOLD = 600
+"""Rounds in one event; a page that has missed more asks for the curve, which has few points."""
+
+LONGEST_LINE = 1_000_000  # bytes that are looked back for the start of a round's line
 
 STILL_HERE = (
     15.0  # seconds after which a quiet stream says that it is alive, so that closed pages are noticed
@@ -61,6 +66,8 @@ class LogTail:
                 anew = about.st_size < self.at or (self.inode != 0 and about.st_ino != self.inode)
                 if anew:
                     self.at = 0
+                elif not self.inode:
+                    self.at = line_start(file, self.at)
                 self.inode = about.st_ino
                 file.seek(self.at)
                 content = file.read()
@@ -70,6 +77,27 @@ class LogTail:
         self.at += len(whole)
         lines = (unseal(piece, self.sealed) for piece in whole.splitlines())
         return anew, [line for line in lines if line and type(line.get("round")) is int]
+
+
+def line_start(file: BinaryIO, at: int) -> int:
+    """Where the line begins that byte ``at`` stands in: a page may have asked while it was being written."""
+    back = min(at, LONGEST_LINE)
+    file.seek(at - back)
+    end = file.read(back).rfind(b"\n") + 1
+    return at - back + end if end else at - back
+
+
+def told(anew: bool, lines: list[dict[str, Any]]) -> tuple[str, Any]:
+    """What pages are told of new rounds: the rounds, or that everything is to be asked for."""
+    if anew or len(lines) > MOST_TOLD:
+        return "anew", {}
+    return "rounds", [short_line(line) for line in lines]
+
+
+def event(kind: str, content: Any, id: int | None = None) -> str:
+    """A server-sent event; ``id`` is the place in the log after it, from where a page goes on when it comes back."""
+    place = "" if id is None else f"id: {id}\n"
+    return f"{place}event: {kind}\ndata: {json.dumps(content)}\n\n"
 
 
 @dataclass
@@ -85,23 +113,21 @@ class Feed:
         before = None
         while self.pages:
             anew, lines = await run_in_threadpool(self.tail.read)
-            if anew:
-                self.tell("anew", {})
-            elif lines:
-                self.tell("rounds", [short_line(line) for line in lines])
+            if anew or lines:
+                self.tell(*told(anew, lines), id=self.tail.at)
             now = await run_in_threadpool(self.status)
             if now != before:
                 self.tell("status", now)
                 before = now
             await asyncio.sleep(LOOK_EVERY)
 
-    def tell(self, kind: str, content: Any) -> None:
-        text = f"event: {kind}\ndata: {json.dumps(content)}\n\n"
+    def tell(self, kind: str, content: Any, id: int | None = None) -> None:
+        text = event(kind, content, id)
         for page in self.pages:
             if page.full():  # a page that sleeps: it starts again when it wakes
                 while not page.empty():
                     page.get_nowait()
-                page.put_nowait("event: anew\ndata: {}\n\n")
+                page.put_nowait(event("anew", {}))
             else:
                 page.put_nowait(text)
 
@@ -118,16 +144,19 @@ class Feeds:
         feed = self.feeds.get(name)
         if feed is None:
             feed = self.feeds[name] = Feed(LogTail(log, sealed, at), status)
-        elif at < feed.tail.at:  # what this page has missed, from its own place
-            lines = (await run_in_threadpool(LogTail(log, sealed, at).read))[1]
-            page.put_nowait(f"event: rounds\ndata: {json.dumps([short_line(line) for line in lines])}\n\n")
-        feed.pages.add(page)
-        if feed.task is None or feed.task.done():
+        behind = at < feed.tail.at
+        feed.pages.add(page)  # before it catches up: a round may come twice, and pages skip it; none is lost
+        follows = feed.task is not None and not feed.task.done()
+        if not follows:
             feed.task = asyncio.create_task(feed.follow())
-        else:
-            page.put_nowait(f"event: status\ndata: {json.dumps(await run_in_threadpool(status))}\n\n")
         try:
             yield "retry: 2000\n\n"
+            if behind:
+                own = LogTail(log, sealed, at)
+                _, lines = await run_in_threadpool(own.read)
+                yield event(*told(False, lines), id=own.at)
+            if follows:
+                yield event("status", await run_in_threadpool(status))
             while True:
                 try:
                     yield await asyncio.wait_for(page.get(), STILL_HERE)

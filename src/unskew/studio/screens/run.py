@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -24,26 +27,52 @@ NAME, TITLE = "run", ""
 KEPT = 4
 """Runs that stay in memory between two requests."""
 
+PAUSES = 20
+"""Times as long as a log took to read, it is not read again while its run goes on."""
+
 
 class Records:
-    """The runs that were looked at last; one whose files have changed is read again."""
+    """The runs that were looked at last, for all pages together.
+
+    One whose files have changed is read again, by one reader at a time. A long log takes a while, and rounds may end
+    every second: what may come ``late`` is read in a small share of the time, however many pages ask.
+    """
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, tuple[Any, Record]] = OrderedDict()
+        self._kept: OrderedDict[str, Kept] = OrderedDict()
+        self._reading: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def read(self, studio: Studio, name: str, entry: Entry) -> Record:
+    def read(self, studio: Studio, name: str, entry: Entry, late: bool = False) -> Record:
         with self._lock:
-            kept = self._kept.get(name)
-            if kept is not None and kept[0] == (entry.seals, entry.row["status"]):
+            reading = self._reading.setdefault(name, threading.Lock())
+        with reading:
+            seal = (entry.row["status"], entry.seals)
+            with self._lock:
+                kept = self._kept.get(name)
+            if kept is None or not (kept.seal == seal or (late and kept.serves_late(seal))):
+                began = time.monotonic()
+                record = run_view.record_of_folder(studio.inside(name))
+                now = time.monotonic()
+                kept = Kept(seal, record, now + PAUSES * (now - began))
+            with self._lock:
+                self._kept[name] = kept
                 self._kept.move_to_end(name)
-                return kept[1]
-        record = run_view.record_of_folder(studio.inside(name))
-        with self._lock:
-            self._kept[name] = ((entry.seals, entry.row["status"]), record)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return record
+                while len(self._kept) > KEPT:
+                    self._reading.pop(self._kept.popitem(last=False)[0], None)
+            return kept.record
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run as it was read, and until when it will do while the run goes on."""
+
+    seal: tuple[str, Any]
+    record: Record
+    until: float
+
+    def serves_late(self, seal: tuple[str, Any]) -> bool:
+        return seal[0] == self.seal[0] == "running" and time.monotonic() < self.until
 
 
 def routes(studio: Studio) -> list[Route]:
@@ -65,7 +94,7 @@ def routes(studio: Studio) -> list[Route]:
             "address": quote("" if name == "." else name),
         }
         try:
-            at = _size(studio, name)
+            at = entry.seals[2][1] if entry.seals[2] else 0  # the record reaches so far, if not farther
             record = records.read(studio, name, entry)
             view = run_view.overview(record)
         except InputError as problem:  # damaged, of another version, or written this very moment
@@ -90,10 +119,12 @@ def routes(studio: Studio) -> list[Route]:
             **shared,
         )
 
-    def of_record(make: Callable[[Record, Request], Any]) -> Callable[[Request], Response]:
+    def of_record(
+        make: Callable[[Record, Request], Any], late: bool = False
+    ) -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:
             name, entry = found(request)
-            return JSONResponse(make(records.read(studio, name, entry), request))
+            return JSONResponse(make(records.read(studio, name, entry, late), request))
 
         return endpoint
 
@@ -102,7 +133,7 @@ def routes(studio: Studio) -> list[Route]:
         return run_view.played(record, int(first) if first.isdecimal() else 1)
 
     async def events(request: Request) -> Response:
-        name, entry = found(request)
+        name, entry = await run_in_threadpool(found, request)
         at = request.query_params.get("at", "0")
         sealed = entry.about.get("format", FORMAT) == FORMAT
 
@@ -121,16 +152,12 @@ def routes(studio: Studio) -> list[Route]:
     return [
         Route("/run/{name:path}", page),
         Route("/run-events/{name:path}", events),
-        Route("/run-sums/{name:path}", of_record(lambda record, request: run_view.sums(record))),
+        Route("/run-sums/{name:path}", of_record(lambda record, request: run_view.sums(record), late=True)),
         Route("/run-rounds/{name:path}", of_record(rounds)),
         Route("/run-points/{name:path}", of_record(lambda record, request: run_view.overview(record))),
+        Route(
+            "/run-took/{name:path}",
+            of_record(lambda record, request: run_charts.who_took_part(record), late=True),
+        ),
         Route("/run-held/{name:path}", of_record(lambda record, request: run_charts.held_picture(record))),
     ]
-
-
-def _size(studio: Studio, name: str) -> int:
-    """How far the log reaches: what is added after that comes as events."""
-    try:
-        return (studio.inside(name) / "rounds.jsonl").stat().st_size
-    except OSError:
-        return 0

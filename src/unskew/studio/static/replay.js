@@ -30,36 +30,43 @@ export const stepsOf = round => {
       : `Before round 1: ${part} moves ${samples.toLocaleString("en")} samples`});
   }
   const features = Object.entries(round.exchanged);
+  const waiting = new Set(round.waiting), holding = new Set(round.waiting);  // clients that have kept a model of their own
+  const add = step => steps.push({...step, holding: [...holding]});
+  const keptLater = leg => leg.keeps && leg.by === "server" && !round.legs.some(other => other.from?.some(client => leg.clients.includes(client)));
   round.legs.forEach((leg, at) => {
     const who = leg.clients, all = [...who, ...(leg.lost || [])];
-    const phases = round.legs.length > 1 && leg.by === "server" && round.legs.some((other, i) => i !== at && other.keeps !== leg.keeps && other.by === "server");
-    const phase = phases ? `, phase ${at + 1}${leg.keeps ? " (kept for the next phase)" : ""}` : "";
+    const mixes = who.length > 0 && who.every(client => waiting.has(client));  // a phase that is not the first
     if (leg.by === "server") {
       const moves = all.map(client => ({from: "server", to: client, kind: "model"}));
-      let text = `the global model goes to ${many(all.length, "client")}${phase}`;
+      let text = `the global model goes to ${many(all.length, "client")}`;
+      if (mixes) text += `, who ${all.length === 1 ? "mixes" : "mix"} it into the model kept from the phase before`;
+      else if (keptLater(leg)) text += `, who ${all.length === 1 ? "starts" : "start"} a first phase`;
       if (at === 0 && features.length) {
         for (const client of all) moves.push({from: "server", to: client, kind: "features"});
         text += `, with features that ${features.map(([part, one]) => `${part} gathered from ${one.from === "all" ? "all clients" : many(one.from.length, "client")}`).join(", ")}`;
       }
-      steps.push({moves, text});
+      add({moves, text});
     } else if (leg.by === "peer" && leg.from)
-      steps.push({moves: who.map((client, i) => ({from: leg.from[i], to: client, kind: "model"})).filter(move => move.from !== move.to),
+      add({moves: who.map((client, i) => ({from: leg.from[i], to: client, kind: "model"})).filter(move => move.from !== move.to),
         text: `hand-over: each half-trained model goes to another client (${list(who.map((client, i) => `${leg.from[i]} → ${client}`), 4)})`});
     else if (leg.by === "relay" && leg.from) {
-      steps.push({moves: leg.from.map(client => ({from: client, to: "server", kind: "model"})), text: "half-trained models go up to the server"});
-      steps.push({moves: who.map(client => ({from: "server", to: client, kind: "model"})), text: "the server hands each on to another client"});
-    } else steps.push({moves: [], text: `${many(all.length, "client")} ${all.length === 1 ? "goes" : "go"} on with ${all.length === 1 ? "its" : "their"} own model`});
+      add({moves: leg.from.map(client => ({from: client, to: "server", kind: "model"})), text: "half-trained models go up to the server"});
+      add({moves: who.map(client => ({from: "server", to: client, kind: "model"})), text: "the server hands each on to another client"});
+    } else add({moves: [], text: `${many(all.length, "client")} ${all.length === 1 ? "goes" : "go"} on with ${all.length === 1 ? "its" : "their"} own model`});
     const losses = (leg.loss || []).filter(value => typeof value === "number");
     const mean = losses.length ? `, mean loss ${(losses.reduce((a, b) => a + b, 0) / losses.length).toFixed(2)}` : "";
-    steps.push({moves: [], train: who, lost: leg.lost || [], leg, text: `${many(who.length, "client")} ${who.length === 1 ? "trains" : "train"}${phase}${mean}${leg.lost ? `; ${list(leg.lost)} did not answer` : ""}`});
+    if (keptLater(leg)) for (const client of who) holding.add(client);
+    add({moves: [], train: who, lost: leg.lost || [], leg, text: `${many(who.length, "client")} ${who.length === 1 ? "trains" : "train"}${keptLater(leg) ? ` and ${who.length === 1 ? "keeps its model" : "keep their models"} for the next round` : ""}${mean}${leg.lost ? `; ${list(leg.lost)} did not answer` : ""}`});
     if (!leg.keeps) {
+      for (const client of who) holding.delete(client);
       const late = new Set(round.late), refused = new Set(round.rejected);
       const moves = who.filter(client => !late.has(client)).map(client => ({from: client, to: "server", kind: refused.has(client) ? "refused" : "model"}));
       if (features.length) for (const client of who) moves.push({from: client, to: "server", kind: "features"});
-      steps.push({moves, text: `${many(moves.filter(move => move.kind !== "features").length, "model")} go${moves.length === 1 ? "es" : ""} up to the server${features.length ? ", and new features" : ""}${round.late.length ? `; ${list(round.late)} will come late` : ""}${round.rejected.length ? `; ${list(round.rejected)} sent no numbers` : ""}`});
+      const models = moves.filter(move => move.kind !== "features").length;
+      add({moves, text: `${many(models, "model")} go${models === 1 ? "es" : ""} up to the server${features.length ? ", and new features" : ""}${round.late.length ? `; ${list(round.late)} will come late` : ""}${round.rejected.length ? `; ${list(round.rejected)} sent no numbers` : ""}`});
     }
   });
-  steps.push({moves: [], merge: true, text: typeof round.value === "number" ? "the server makes the next model of them, and it is judged" : "the server makes the next model of them"});
+  add({moves: [], merge: true, text: typeof round.value === "number" ? "the server makes the next model of them, and it is judged" : "the server makes the next model of them"});
   return steps;
 };
 
@@ -115,7 +122,7 @@ export const setUpReplay = (stage, address, metric) => {
     }
     const name = makeSvg("text", {y: radius + 15});
     name.textContent = client;
-    group.append(makeSvg("circle", {r: radius + 4, class: "ring"}), name);
+    group.append(makeSvg("circle", {r: radius * 0.34, class: "kept"}), makeSvg("circle", {r: radius + 4, class: "ring"}), name);
     return group;
   };
 
@@ -184,9 +191,10 @@ export const setUpReplay = (stage, address, metric) => {
       }
       const part = new Set(round.legs.flatMap(leg => leg.clients)), training = new Set(step.train || []), lost = new Set(step.lost || []);
       const involved = new Set(step.moves.flatMap(move => [move.from, move.to]));
+      const holding = new Set(step.holding);
       const heads = new Set((step.clusters || []).map(one => one.head));
       for (const [client, {node}] of nodes)
-        node.setAttribute("class", ["client", part.has(client) || involved.has(client) ? "" : "away", training.has(client) ? "training" : "", lost.has(client) ? "lost" : "", heads.has(client) ? "head" : ""].join(" "));
+        node.setAttribute("class", ["client", part.has(client) || involved.has(client) || holding.has(client) ? "" : "away", training.has(client) ? "training" : "", lost.has(client) ? "lost" : "", heads.has(client) ? "head" : "", holding.has(client) ? "holding" : ""].join(" "));
       server.setAttribute("class", step.merge ? "server merging" : "server");
       $("caption").textContent = step.part ? `${step.text}.` : `Round ${round.round}: ${step.text}.`;
       $("stage").setAttribute("aria-label", $("caption").textContent);

@@ -131,6 +131,14 @@ function start() {
         make("td", {}, one.mostly || ""))))));
   };
 
+  let tookAt = 0;
+  const showTook = async () => {
+    if (!$("took").open) return;
+    tookAt = Date.now();
+    try { await draw($("took-chart"), await ask(`/run-took/${address}`)); } catch (error) { $("took-chart").textContent = error.message; }
+  };
+  $("took").addEventListener("toggle", showTook);
+
   let summing = 0, sumLater;
   const renewSums = () => {  // at most every three seconds, however fast rounds go by
     clearTimeout(sumLater);
@@ -139,6 +147,7 @@ function start() {
       if (document.hidden || now.status === "deleted") return;
       summing = Date.now();
       try { showSums(await ask(`/run-sums/${address}`)); } catch { /* the next round asks again */ }
+      if (Date.now() - tookAt > 10000 || now.status !== "running") showTook();
     }, wait);
   };
 
@@ -155,20 +164,33 @@ function start() {
     if (replay) replay.reach(points[points.length - 1].round);
   };
   let now = row;
-  const source = new EventSource(`/run-events/${address}?at=${view.at}`);
-  source.addEventListener("rounds", event => { take(JSON.parse(event.data)); showNow(now); });
-  source.addEventListener("status", event => { now = JSON.parse(event.data); showNow(now); if (!["running", "deleted"].includes(now.status)) renewSums(); });
-  source.addEventListener("anew", async () => {  // its log was written anew: everything once more
-    try {
-      const found = await ask(`/run-points/${address}`);
-      points = found.points;
-      best = null;
-      showSums(found);
-      showNow(now);
-      grow();
-    } catch { /* it is being written; the next event tells */ }
-  });
-  addEventListener("pagehide", () => source.close());
+  let source = null, place = view.at;
+  const listen = () => {
+    source = new EventSource(`/run-events/${address}?at=${place}`);
+    const on = (kind, then) => source.addEventListener(kind, event => { place = event.lastEventId || place; then(JSON.parse(event.data)); });
+    on("rounds", lines => { take(lines); showNow(now); });
+    on("status", told => { now = told; showNow(now); if (!["running", "deleted"].includes(now.status)) renewSums(); });
+    on("anew", async () => {  // its log was written anew, or much was missed: everything once more
+      try {
+        const found = await ask(`/run-points/${address}`);
+        points = found.points;
+        best = null;
+        showSums(found);
+        showNow(now);
+        grow();
+        if (replay && points.length) replay.reach(points[points.length - 1].round);
+      } catch { /* it is being written; the next event tells */ }
+    });
+  };
+  // A browser has six connections to a studio for all its tabs: one that nobody sees holds none.
+  const follow = () => {
+    if (document.hidden) { source?.close(); source = null; }
+    else if (!source) listen();
+  };
+  addEventListener("visibilitychange", follow);
+  follow();
+  addEventListener("pagehide", () => { source?.close(); source = null; });
+  addEventListener("pageshow", follow);
 
   $("held").addEventListener("toggle", async () => {
     if (!$("held").open || $("held-chart").dataset.drawn) return;
@@ -177,7 +199,7 @@ function start() {
 
   showNow(row);
   showSums(view);
-  drawCurves();
+  drawCurves().then(showTook);
   if (view.stage.clients) replay = setUpReplay(view.stage, address, first);
   else $("replay").hidden = true;
 }
