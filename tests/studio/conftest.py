@@ -109,7 +109,10 @@ class Look:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, once a module; on CI it must be there, elsewhere the test skips."""
+    """Chromium; on CI it must be there, elsewhere the test skips.
+
+    Once a module: while its driver runs, tests of others cannot start an event loop.
+    """
     names = ("chromium", "chromium-browser", "google-chrome")
     found = next((path for name in names if (path := shutil.which(name))), "")
     if not found:

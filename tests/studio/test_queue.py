@@ -104,6 +104,9 @@ def test_a_table_of_lists_is_a_sweep_and_nonsense_is_refused(
     try:
         assert queue.add("grid", "rounds = 1\n[sweep]\nseed = [0, 1]\n").kind == "sweep"
         assert queue.add("single", "rounds = 1\n").kind == "run"
+        assert queue.stop("grid").status == "stopped"
+        assert queue.resume("grid").status == "waiting"
+        assert [job.name for job in queue.jobs] == ["grid", "single"]
         for toml in ("rounds = ", "no_setting = 1\n", "rounds = -1\n"):
             with pytest.raises(InputError) as refused:
                 queue.add("other", toml)

@@ -88,14 +88,27 @@ class RunQueue:
         return self._queue(job)
 
     def resume(self, name: str) -> Job:
-        """Queue a run that was stopped, to go on."""
+        """Queue a run or a sweep that was stopped, to go on."""
         place = inside(self.folder, name)
+        if (sweep := self._stopped_sweep(name)) is not None:
+            return sweep
         if not (place / "spec.json").is_file():
             raise InputError(f"there is no run {name!r} to go on with")
         with self._lock:
             if any(job.name == name and not job.is_over and not job.stopping for job in self.jobs):
                 raise InputError(f"{name!r} is in the queue already")
         return self._queue(Job(secrets.token_hex(4), "resume", name))
+
+    def _stopped_sweep(self, name: str) -> Job | None:
+        """A sweep of this name that is over waits again, with the same file: what is done in it is skipped."""
+        with self._lock:
+            own = [job for job in self.jobs if job.name == name and job.kind == "sweep"]
+            if not own or not own[-1].is_over or not (self.place / f"{own[-1].id}.toml").is_file():
+                return None
+            own[-1].status, own[-1].pid, own[-1].problem, own[-1].stopping = "waiting", 0, "", False
+            self._write()
+        self._wake.set()
+        return own[-1]
 
     def stop(self, name: str) -> Job:
         """End a run that was started here: it saves what it has, and can be resumed. One that waits is taken out."""

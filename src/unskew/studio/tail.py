@@ -167,6 +167,15 @@ class Feeds:
             if not feed.pages:
                 self.feeds.pop(name, None)
 
+    async def glance(self, name: str, log: Path, sealed: bool, at: int, status: Any) -> AsyncIterator[str]:
+        """What is new since byte ``at``, and no more: the browser asks again by itself, and holds no connection."""
+        tail = LogTail(log, sealed, at)
+        anew, lines = await run_in_threadpool(tail.read)
+        yield "retry: 2000\n\n"
+        if anew or lines:
+            yield event(*told(anew, lines), id=tail.at)
+        yield event("status", await run_in_threadpool(status))
+
     async def close(self) -> None:
         for feed in self.feeds.values():
             if feed.task is not None:

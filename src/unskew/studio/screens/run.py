@@ -20,12 +20,15 @@ from unskew.errors import InputError
 from unskew.report.results.gather import Record
 from unskew.runs.folder import FORMAT
 from unskew.studio import run_charts, run_view
-from unskew.studio.index import Entry
+from unskew.studio.index import DEFAULTS, Entry
 from unskew.studio.shared import Studio
+from unskew.studio.tail import event
 
 NAME, TITLE = "run", ""
 KEPT = 4
 """Runs that stay in memory between two requests."""
+
+DELETED = "this run's folder was deleted"
 
 PAUSES = 20
 """Times as long as a log took to read, it is not read again while its run goes on."""
@@ -75,11 +78,27 @@ class Kept:
         return seal[0] == self.seal[0] == "running" and time.monotonic() < self.until
 
 
+def told_of(row: dict[str, Any]) -> list[str]:
+    """What a run is, in a few words; a damaged one does not say."""
+    chosen = DEFAULTS | row["settings"]
+    if not row["settings"] and row["status"] == "damaged":
+        return []
+    named = [row.get("label") or chosen["method"], chosen["dataset"], chosen["partition"]]
+    counted = f"{chosen['clients']} clients" if chosen["clients"] else ""
+    return [str(word) for word in (*named, counted, f"seed {chosen['seed']}") if word]
+
+
 def routes(studio: Studio) -> list[Route]:
     records = Records()
 
+    def named(request: Request) -> str:
+        return request.path_params["name"].strip("/") or "."
+
+    def was_deleted(request: Request) -> bool:
+        return studio.index.find(named(request)) is None and named(request) in studio.index.gone
+
     def found(request: Request) -> tuple[str, Entry]:
-        name = request.path_params["name"].strip("/") or "."
+        name = named(request)
         studio.inside(name)
         entry = studio.index.find(name)
         if entry is None:
@@ -91,6 +110,7 @@ def routes(studio: Studio) -> list[Route]:
         shared: dict[str, Any] = {
             "name": name,
             "row": entry.row,
+            "about": told_of(entry.row),
             "address": quote("" if name == "." else name),
         }
         try:
@@ -123,8 +143,15 @@ def routes(studio: Studio) -> list[Route]:
         make: Callable[[Record, Request], Any], late: bool = False
     ) -> Callable[[Request], Response]:
         def endpoint(request: Request) -> Response:
+            """What a page asks for. A run that was deleted meanwhile or cannot be drawn is told in words: a browser
+            writes any other status than 200 into its console, as if the page were broken."""
+            if was_deleted(request):
+                return JSONResponse({"error": DELETED})
             name, entry = found(request)
-            return JSONResponse(make(records.read(studio, name, entry, late), request))
+            try:
+                return JSONResponse(make(records.read(studio, name, entry, late), request))
+            except InputError as problem:
+                return JSONResponse({"error": str(problem)})
 
         return endpoint
 
@@ -133,8 +160,11 @@ def routes(studio: Studio) -> list[Route]:
         return run_view.played(record, int(first) if first.isdecimal() else 1)
 
     async def events(request: Request) -> Response:
+        if await run_in_threadpool(was_deleted, request):
+            deleted = "retry: 10000\n\n" + event("status", {"status": "deleted"})
+            return Response(deleted, media_type="text/event-stream")
         name, entry = await run_in_threadpool(found, request)
-        at = request.query_params.get("at", "0")
+        at = request.headers.get("last-event-id") or request.query_params.get("at", "0")
         sealed = entry.about.get("format", FORMAT) == FORMAT
 
         def status() -> dict[str, Any]:
@@ -144,9 +174,9 @@ def routes(studio: Studio) -> list[Route]:
             shown = ("status", "round", "rounds", "value", "best", "left", "problem", "took")
             return {key: now.row[key] for key in shown if key in now.row}
 
-        stream = studio.feeds.watch(
-            name, studio.inside(name) / "rounds.jsonl", sealed, int(at) if at.isdecimal() else 0, status
-        )
+        log, start = studio.inside(name) / "rounds.jsonl", int(at) if at.isdecimal() else 0
+        news = studio.feeds.glance if "once" in request.query_params else studio.feeds.watch
+        stream = news(name, log, sealed, start, status)
         return StreamingResponse(stream, media_type="text/event-stream")
 
     return [

@@ -33,7 +33,7 @@ export const ask = async (address, options = {}) => {
   const text = await answer.text();
   let found;
   try { found = JSON.parse(text); } catch { found = {error: text.trim()}; }
-  if (!answer.ok) throw new Error(found.error || `the studio answered ${answer.status}`);
+  if (!answer.ok || found?.error) throw new Error(found.error || `the studio answered ${answer.status}`);
   return found;
 };
 

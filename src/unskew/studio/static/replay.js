@@ -3,7 +3,8 @@ import {ask, makeSvg} from "./base.js";
 import {shown} from "./words.js";
 
 const ALL = 40;  // clients that stand on the stage all the time; of more, those of the round
-const WIDTH = 960, HEIGHT = 430, SERVER = {x: WIDTH / 2, y: 62};
+const WIDE = {width: 960, height: 430, server: 62, most: 14}, NARROW = {width: 380, server: 44, most: 7};
+const narrow = matchMedia("(max-width: 700px)");  // a phone's stage is high, with few clients in a row
 const CHUNK = 40;
 const SECONDS = 4;  // a round at speed 1
 const TONES = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#56B4E9", "#CC79A7", "#F0E442", "#7a5cb8", "#8a6d3b", "#7f8c9a",
@@ -89,20 +90,21 @@ export const setUpReplay = (stage, address, metric) => {
     }
     try {
       for (const one of await ask(`/run-rounds/${address}?first=${first}`)) known.set(one.round, {...one, steps: stepsOf(one)});
-    } catch { asked.delete(first); }
+    } catch { asked.delete(first); return; }  // asked for again when somebody scrubs, or a round ends
     drawnRound = 0;
     show();
   };
 
   // ---- the stage ----
-  const svg = makeSvg("svg", {viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "stage", "aria-hidden": "true"});
+  const server = {x: 0, y: 0};
+  const svg = makeSvg("svg", {class: "stage", "aria-hidden": "true"});
   const ways = makeSvg("g", {class: "ways"}), hulls = makeSvg("g", {class: "hulls"}), people = makeSvg("g"), flying = makeSvg("g");
-  const server = makeSvg("g", {class: "server", transform: `translate(${SERVER.x} ${SERVER.y})`},
+  const desk = makeSvg("g", {class: "server"},
     makeSvg("rect", {x: -46, y: -26, width: 92, height: 52, rx: 12}));
   const serverText = makeSvg("text", {y: 5});
   serverText.textContent = "server";
-  server.append(serverText);
-  svg.append(hulls, ways, people, flying, server);
+  desk.append(serverText);
+  svg.append(hulls, ways, people, flying, desk);
   $("stage").append(svg);
 
   const donut = (client, radius) => {
@@ -130,14 +132,21 @@ export const setUpReplay = (stage, address, metric) => {
     nodes = new Map();
     people.replaceChildren();
     const largest = Math.max(1, ...clients.map(client => stage.sizes[client] || 1));
-    const rows = clients.length <= 14 ? 1 : clients.length <= 28 ? 2 : 3;
+    const {width, most, ...size} = narrow.matches ? NARROW : WIDE;
+    const rows = Math.max(1, Math.min(narrow.matches ? 9 : 3, Math.ceil(clients.length / most)));
     const each = Math.ceil(clients.length / rows);
+    const tall = narrow.matches ? 176 + 72 * rows : size.height;
+    Object.assign(server, {x: width / 2, y: size.server});
+    desk.setAttribute("transform", `translate(${server.x} ${server.y})`);
+    svg.setAttribute("viewBox", `0 0 ${width} ${tall}`);
+    const margin = narrow.matches ? 32 : 50;
     clients.forEach((client, i) => {
       const row = Math.floor(i / each), inRow = Math.min(each, clients.length - row * each), column = i % each;
       const share = inRow === 1 ? 0.5 : column / (inRow - 1);
-      const bend = 1 - (2 * share - 1) ** 2;  // rows hang in an arc below the server
-      const x = 50 + (WIDTH - 100) * share, y = (rows === 1 ? 275 : rows === 2 ? 205 + 120 * row : 178 + 92 * row) + 46 * bend - (rows === 3 ? 14 : 0);
-      const room = Math.min(22, (WIDTH - 100) / each / 2.6);
+      const bend = (narrow.matches ? 22 : 46) * (1 - (2 * share - 1) ** 2);  // rows hang in an arc below the server
+      const top = narrow.matches ? 160 + 72 * row : [275, 205 + 120 * row, 164 + 92 * row][rows - 1];
+      const x = margin + (width - 2 * margin) * share, y = top + bend;
+      const room = Math.min(22, (width - 2 * margin) / each / 2.6);
       const radius = Math.max(8, room * Math.sqrt((stage.sizes[client] || largest) / largest));
       const node = donut(client, radius);
       node.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
@@ -146,8 +155,14 @@ export const setUpReplay = (stage, address, metric) => {
     });
   };
   const everyone = stage.clients <= ALL ? Array.from({length: stage.clients}, (_, i) => i) : null;
-  if (everyone) place(everyone);
-  const spot = who => (who === "server" ? SERVER : nodes.get(who));
+  place(everyone || []);
+  const spot = who => (who === "server" ? server : nodes.get(who));
+  narrow.addEventListener("change", () => {
+    if (everyone) place(everyone);
+    drawnRound = 0;
+    svg.dataset.step = "";
+    show();
+  });
 
   const setRound = round => {
     if (drawnRound === round.round) return;
@@ -195,7 +210,7 @@ export const setUpReplay = (stage, address, metric) => {
       const heads = new Set((step.clusters || []).map(one => one.head));
       for (const [client, {node}] of nodes)
         node.setAttribute("class", ["client", part.has(client) || involved.has(client) || holding.has(client) ? "" : "away", training.has(client) ? "training" : "", lost.has(client) ? "lost" : "", heads.has(client) ? "head" : "", holding.has(client) ? "holding" : ""].join(" "));
-      server.setAttribute("class", step.merge ? "server merging" : "server");
+      desk.setAttribute("class", step.merge ? "server merging" : "server");
       $("caption").textContent = step.part ? `${step.text}.` : `Round ${round.round}: ${step.text}.`;
       $("stage").setAttribute("aria-label", $("caption").textContent);
     }

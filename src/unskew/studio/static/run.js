@@ -165,8 +165,8 @@ function start() {
   };
   let now = row;
   let source = null, place = view.at;
-  const listen = () => {
-    source = new EventSource(`/run-events/${address}?at=${place}`);
+  const listen = slot => {
+    source = new EventSource(`/run-events/${address}?at=${place}${slot ? "" : "&once"}`);
     const on = (kind, then) => source.addEventListener(kind, event => { place = event.lastEventId || place; then(JSON.parse(event.data)); });
     on("rounds", lines => { take(lines); showNow(now); });
     on("status", told => { now = told; showNow(now); if (!["running", "deleted"].includes(now.status)) renewSums(); });
@@ -182,15 +182,27 @@ function start() {
       } catch { /* it is being written; the next event tells */ }
     });
   };
-  // A browser has six connections to a studio for all its tabs: one that nobody sees holds none.
-  const follow = () => {
-    if (document.hidden) { source?.close(); source = null; }
-    else if (!source) listen();
+  const hush = () => { source?.close(); source = null; free(); free = () => {}; };
+  // A browser has six connections to a studio for all its tabs. One that nobody sees holds none; of those that are
+  // seen side by side, three hold one each, and others look every two seconds.
+  let free = () => {}, seeking = false;
+  const takeSlot = slot => new Promise(done => navigator.locks.request(`unskew-live-${slot}`, {ifAvailable: true},
+    lock => lock ? new Promise(release => done(release)) : done(null)).catch(() => done(null)));
+  const follow = async () => {
+    if (document.hidden) { hush(); return; }
+    if (source || seeking) return;
+    seeking = true;
+    let release = null;
+    for (const slot of navigator.locks ? [1, 2, 3] : []) release ||= await takeSlot(slot);
+    seeking = false;
+    if (document.hidden) { release?.(); return; }
+    free = release || free;
+    listen(Boolean(release) || !navigator.locks);
   };
   addEventListener("visibilitychange", follow);
-  follow();
-  addEventListener("pagehide", () => { source?.close(); source = null; });
+  addEventListener("pagehide", hush);
   addEventListener("pageshow", follow);
+  follow();
 
   $("held").addEventListener("toggle", async () => {
     if (!$("held").open || $("held-chart").dataset.drawn) return;

@@ -38,17 +38,23 @@ const inOrder = key => (a, b) => {
   return first || collator.compare(a.name, b.name);
 };
 
-const matches = (row, words) => words.every(word => {
-  const [name, value] = word.split("=");
-  if (value !== undefined && (name in defaults || name in row.settings))
-    return String(setting(row, name)).toLowerCase().startsWith(value);
+const written = (row, name) => String(setting(row, name)).toLowerCase();
+// seed=1 asks for a setting: the runs that have this very value, or as long as none has it, those whose value begins so.
+const asked = word => {
+  const at = word.indexOf("="), name = word.slice(0, at), value = word.slice(at + 1);
+  const all = [...rows.values()];
+  if (at < 1 || !(name in defaults || all.some(row => name in row.settings))) return {word};
+  return {name, value, exact: all.some(row => written(row, name) === value)};
+};
+const matches = (row, words) => words.every(({word, name, value, exact}) => {
+  if (name) return exact ? written(row, name) === value : written(row, name).startsWith(value);
   return `${row.name} ${called(row)} ${setting(row, "dataset")} ${setting(row, "partition")} ${row.status}`.toLowerCase().includes(word);
 });
 
 const sortKey = name => SORTS[name] ? SORTS[name][1] : row => setting(row, name);
 
 const arrange = () => {
-  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const words = $("filter").value.toLowerCase().split(/\s+/).filter(Boolean).map(asked);
   const status = $("status").value, group = $("group").value;
   const found = [...rows.values()].filter(row => (!status || row.status === status) && matches(row, words));
   found.sort(inOrder(sortKey($("sort").value)));
@@ -215,7 +221,9 @@ const showQueue = () => {
       make("b", {}, job.name), make("span", {class: "quiet"}, job.problem || job.kind),
       (job.status === "waiting" || (job.status === "running" && job.kind === "sweep")) && !readOnly
         ? make("button", {type: "button", class: "small", onclick: () => act("/runs/stop", job.name, `${job.name} is stopped`)}, job.status === "waiting" ? "Take out" : "Stop")
-        : ""))));
+        : job.kind === "sweep" && ["stopped", "failed"].includes(job.status) && !readOnly
+          ? make("button", {type: "button", class: "small", onclick: () => act("/runs/resume", job.name, `${job.name} goes on`)}, "Resume")
+          : ""))));
 };
 
 const take = changes => {
