@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,9 @@ def page(address: str) -> Iterator[Any]:
         browser.close()
 
 
-def write_run(folder: Path, rounds: int, status: str | None = "done", **settings: Any) -> Path:
+def write_run(folder: Path, played: int, status: str | None = "done", **settings: Any) -> Path:
     folder.mkdir(parents=True)
-    spec = Spec.of({"dataset": "digits", "clients": 20, "rounds": max(rounds, 1), **settings})
+    spec = Spec.of({"dataset": "digits", "clients": 20, "rounds": played, **settings})
     about = {
         "format": 2,
         "unskew": "0",
@@ -71,7 +72,7 @@ def write_run(folder: Path, rounds: int, status: str | None = "done", **settings
         "data": {"clients": 20, "labels": ["0", "1"]},
     }
     (folder / "spec.json").write_text(seal(about))
-    (folder / "rounds.jsonl").write_text("".join(line(at) + "\n" for at in range(1, rounds + 1)))
+    (folder / "rounds.jsonl").write_text("".join(line(at) + "\n" for at in range(1, played + 1)))
     if status:
         (folder / "result.json").write_text(seal({"status": status, "final": {"accuracy": 0.8}}))
     return folder
@@ -247,10 +248,12 @@ def measure_visits(folder: Path) -> None:
     import unskew
     from unskew.core import ledger
 
+    warnings.simplefilter("ignore")
+
     told, plain = ledger.visit_told, lambda leg, update: {"by": leg.source, "clients": []}
     for name, more in (
         ("SEM on digits", {"method": "sem"}),
-        ("FedAvg, lenet5", {"model": "lenet5", "rounds": 20}),
+        ("FedAvg on digits, lenet", {"model": "lenet"}),
     ):
         took: dict[bool, list[float]] = {True: [], False: []}
         for turn in range(7):

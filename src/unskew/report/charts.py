@@ -100,7 +100,7 @@ def client_class_matrix(
             labelLimit=140,
             values=[labels[i] for i in _spread(classes, int(row * classes / 11) or 1)],
         ),
-        tooltip=["client:O", "class:N", "samples:Q"],
+        tooltip=_tips("client:O", "class:N", "samples:Q"),
     )
     largest = max(1, int(counts.max(initial=1)))
     if bubbles:
@@ -135,21 +135,21 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
     bands = (
         alt.Chart(alt.InlineData(values=[{"from": STARTS_TO_FALL, "to": 2}, {"from": FALLS_FAR, "to": 2}]))
         .mark_rect(color=RED, opacity=0.07)
-        .encode(x="from:Q", x2="to:Q")
+        .encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     )
     histogram = (
         alt.Chart(alt.InlineData(values=bars))
         .mark_rect(color=BLUE, stroke="white", strokeWidth=0.5)
         .encode(
             x=axis.axis(title="EMD of a client", grid=False, values=[0, 0.5, 1.0, 1.4, 2], format=".1f"),
-            x2="to:Q",
+            x2=alt.X2("to:Q"),
             y=_height(int(held.max(initial=1)), headroom=1.2),
-            y2="none:Q",
-            tooltip=["from:Q", "to:Q", "clients:Q"],
+            y2=alt.Y2("none:Q"),
+            tooltip=_tips("from:Q", "to:Q", "clients:Q"),
         )
     )
     mark = [{"emd": skew.emd, "text": f"system {skew.emd:.2f}"}]
-    system = alt.Chart(alt.InlineData(values=mark)).encode(x="emd:Q")
+    system = alt.Chart(alt.InlineData(values=mark)).encode(x=alt.X("emd:Q"))
     left = skew.emd > 1.0
     return alt.layer(
         bands,
@@ -157,7 +157,7 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         system.mark_rule(color=INK, strokeWidth=2),
         system.mark_text(
             align="right" if left else "left", dx=-6 if left else 6, baseline="top", fontWeight=600
-        ).encode(text="text:N", y=alt.value(3)),
+        ).encode(text=alt.Text("text:N"), y=alt.YValue(3)),  # type: ignore[no-untyped-call]
     ).properties(
         width=width,
         height=height,
@@ -203,13 +203,13 @@ def client_sizes(
                 x=alt.X("client:O").scale(domain=every).axis(title="client", **_client_axis(ticks, names)),
                 y=_height(int(sizes.max(initial=1)), "samples"),
                 color=tone,
-                tooltip=["client:O", "samples:Q"],
+                tooltip=_tips("client:O", "samples:Q"),
             )
         )
         line = (
             alt.Chart(alt.InlineData(values=[{"at": scarce}]))
             .mark_rule(color=MUTED, strokeDash=[4, 3])
-            .encode(y="at:Q")
+            .encode(y=alt.Y("at:Q"))
         )
         layers = [chart, line] if sizes.max(initial=0) >= scarce else [chart]
         return alt.layer(*layers).properties(width=width, height=height, title=title)
@@ -229,11 +229,11 @@ def client_sizes(
             x=alt.X("from:Q")
             .scale(type="log" if log else "linear", domain=[float(edges[0]), float(edges[-1])], nice=False)
             .axis(title="samples of a client", grid=False, tickCount=4, format="~s"),
-            x2="to:Q",
+            x2=alt.X2("to:Q"),
             y=_height(tallest),
-            y2="none:Q",
+            y2=alt.Y2("none:Q"),
             color=tone,
-            tooltip=["from:Q", "to:Q", "clients:Q"],
+            tooltip=_tips("from:Q", "to:Q", "clients:Q"),
         )
         .properties(width=width, height=height)
     )
@@ -267,6 +267,11 @@ def known_emds(skew: Skew) -> npt.NDArray[np.float64]:
     """The EMD of every client that holds a sample; an empty one has none."""
     emds = np.asarray(skew.emd_per_client, np.float64)
     return emds[~np.isnan(emds)]
+
+
+def _tips(*fields: str) -> list[alt.Tooltip]:
+    """Fields as Altair's own pieces: which pieces texts stand for it finds out slowly, and pages draw as one drags."""
+    return [alt.Tooltip(field) for field in fields]
 
 
 def _called(clients: int, names: Sequence[str] | None) -> list[Any]:

@@ -51,6 +51,14 @@ const matches = (row, words) => words.every(({word, name, value, exact}) => {
   return `${row.name} ${called(row)} ${setting(row, "dataset")} ${setting(row, "partition")} ${row.status}`.toLowerCase().includes(word);
 });
 
+// A heading sorts by its column, once more the other way round.
+const heads = [...document.querySelectorAll("[data-sort]")];
+let backwards = false;
+for (const head of heads) head.addEventListener("click", () => {
+  backwards = $("sort").value === head.dataset.sort && !backwards;
+  $("sort").value = head.dataset.sort;
+  arrange();
+});
 const sortKey = name => SORTS[name] ? SORTS[name][1] : row => setting(row, name);
 
 const arrange = () => {
@@ -58,6 +66,11 @@ const arrange = () => {
   const status = $("status").value, group = $("group").value;
   const found = [...rows.values()].filter(row => (!status || row.status === status) && matches(row, words));
   found.sort(inOrder(sortKey($("sort").value)));
+  if (backwards) found.reverse();
+  for (const head of heads) {
+    const sorted = head.dataset.sort === $("sort").value;
+    head.closest("th").setAttribute("aria-sort", !sorted ? "none" : backwards ? "descending" : "ascending");
+  }
   if (group) {
     const groups = new Map();
     for (const row of found) {
@@ -266,6 +279,7 @@ const soon = () => {
 addEventListener("scroll", soon, {passive: true});
 addEventListener("resize", () => { span = ""; soon(); });
 addEventListener("visibilitychange", () => { if (!document.hidden) poll(); });
+$("sort").addEventListener("input", () => { backwards = false; });
 for (const name of ["filter", "status", "group", "sort"]) $(name).addEventListener("input", arrange);
 
 take(given("first-rows"));
