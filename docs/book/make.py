@@ -1,9 +1,10 @@
 """Makes the book of its results: ``python docs/book/make.py``.
 
-From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, its picture, and the two files that an installed
-unskew brings along (what ``unskew reproduce`` shows, and what ``unskew diagnose`` recommends from). Lines of new runs
-are added by ``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: of a method in a group, they take the
-older lines' place.
+From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, the tables of exhibits' rows on any page (between
+``<!-- rows EXHIBIT -->`` and its end), pictures, and the two files that an installed unskew brings along (what ``unskew
+reproduce`` shows, and what ``unskew diagnose`` recommends from). Lines of new runs are added by
+``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: they take the place of older lines of the same run,
+and of means over seeds.
 """
 
 from __future__ import annotations
@@ -20,21 +21,39 @@ from unskew.report.evidence import FILE as EVIDENCE
 from unskew.report.theme import BLUE, MUTED, SKY
 from unskew.reproduce.curves import draw_curves
 from unskew.reproduce.exhibit import exhibits
-from unskew.reproduce.page import fill, pack_evidence, points, sections
+from unskew.reproduce.making import draw_rows, rows_of
+from unskew.reproduce.page import fill, pack_evidence, points, row_sections, sections
 from unskew.reproduce.results import Line, read_lines
+from unskew.reproduce.running import merge_lines
 from unskew.reproduce.shipped import FILE as SHIPPED
 from unskew.reproduce.shipped import pack
 
 HERE = Path(__file__).parent
-RESULTS, PAGE, IMAGES = HERE / "results", HERE.parent / "papers.md", HERE.parent / "img"
+DOCS = HERE.parent
+RESULTS, IMAGES = HERE / "results", DOCS / "img"
+DRAWN = {
+    "daca-figure4": "daca-figure-4.png",
+    "daca-figure5": "daca-figure-5.png",
+    "daca-figure6": "daca-figure-6.png",
+    "daca-clusters": "daca-clusters.png",
+    "thesis-figure3.1": "emd-of-dirichlet.png",
+    "thesis-figure3.2": "sizes-of-dirichlet.png",
+    "thesis-figure3.3": "emds-of-dirichlet.png",
+}
+"""Exhibits whose pictures need nothing but their rows."""
 PAPER, BEST, END = "the paper", "unskew, best round", "unskew, in the end"
 
 
 def made() -> dict[Path, str]:
     """Every file that is made of the results, with its text."""
     lines = read_lines(RESULTS)
-    page = fill(PAGE.read_text("utf-8"), sections(lines))
-    return {PAGE: page, SHIPPED: pack(lines), EVIDENCE: pack_evidence(lines)}
+    files = {SHIPPED: pack(lines), EVIDENCE: pack_evidence(lines)}
+    for page in (*DOCS.glob("*.md"), *DOCS.glob("methods/*.md")):
+        text = page.read_text("utf-8")
+        parts = row_sections(text, lines) | (sections(lines) if page.name == "papers.md" else {})
+        if parts:
+            files[page] = fill(text, parts)
+    return files
 
 
 def draw(lines: dict[str, list[Line]]) -> None:
@@ -62,10 +81,8 @@ def add(file: Path) -> None:
     for exhibit in dict.fromkeys(line["exhibit"] for line in new):
         target = RESULTS / f"{exhibit}.jsonl"
         old = [json.loads(text) for text in target.read_text("utf-8").splitlines()] if target.exists() else []
-        fresh = [line for line in new if line["exhibit"] == exhibit]
-        again = {(line["group"], line["method"]) for line in fresh}
-        kept = [line for line in old if (line["group"], line["method"]) not in again]
-        target.write_text("".join(json.dumps(line) + "\n" for line in (*kept, *fresh)), encoding="utf-8")
+        kept = merge_lines(old, [line for line in new if line["exhibit"] == exhibit])
+        target.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
 
 
 def main() -> None:
@@ -75,6 +92,8 @@ def main() -> None:
         file.write_text(text, encoding="utf-8")
     lines = read_lines(RESULTS)
     draw(lines)
+    for name, picture in DRAWN.items():
+        draw_rows(exhibits()[name], rows_of(lines[name]), RESULTS, IMAGES / picture)
     group = exhibits()["sem-table1"].groups[0]
     draw_curves(lines["sem-table1"], group, IMAGES / "curves-sem.png", window=9, part="sem")
 

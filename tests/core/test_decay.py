@@ -16,6 +16,7 @@ from unskew.errors import InputError
         ("exponential(0.5, floor=0.2)", [1, 0.5, 0.25, 0.2, 0.2]),
         ("linear", [1, 0.75, 0.5, 0.25, 0]),
         ("linear(end=0.2)", [1, 0.8, 0.6, 0.4, 0.2]),
+        ("linear(0.1, over=3)", [1, 0.55, 0.1, 0.1, 0.1]),
         ("step(2, 0.1)", [1, 1, 0.1, 0.1, 0.01]),
     ],
 )
@@ -35,6 +36,7 @@ def test_a_run_of_one_round_begins_at_the_full_rate() -> None:
         ("exponential(0)", "gamma of exponential must be above 0 and at most 1, not 0.0"),
         ("exponential(1.5)", "gamma of exponential must be above 0 and at most 1, not 1.5"),
         ("linear(-0.1)", "end of linear must be at least 0 and at most 1, not -0.1"),
+        ("linear(0.1, over=1)", "over of linear must be at least 2 rounds, not 1"),
         ("step(0)", "every of step must be at least 1, not 0"),
         ("constnat", "there is no learning-rate decay 'constnat'; did you mean 'constant'?"),
     ],

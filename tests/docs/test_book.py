@@ -32,6 +32,10 @@ def test_a_line_of_results_says_what_it_is(file: Path) -> None:
     for text in file.read_text("utf-8").splitlines():
         line = json.loads(text)
         assert line["exhibit"] == file.stem
+        if "row" in line:
+            assert exhibits()[file.stem].makes
+            assert {"version", "device", "seconds", "origin"} <= set(line)
+            continue
         assert line["method"] in groups[line["group"]].methods
         assert {"setting", "seed", "version", "device", "seconds", "origin"} <= set(line)
         assert line["seed"] is not None or line["seeds"] > 1

@@ -262,6 +262,7 @@ def test_dense_models_take_any_shape(shape: tuple[int, ...]) -> None:
             "harnet needs windows of at least 64 readings, not 32 (samples are 3x32x32, which it reads as 1 x time "
             "x sensors); use mlp or linear",
         ),
+        ("harnet(width=0)", (1, 128, 3), "width of harnet must be at least 1 filter, not 0"),
         ("resnet", (3, 8, 8), "there is no model 'resnet'; did you mean 'resnet9' or 'lenet' or 'harnet'?"),
         ("mlp(width=3)", (4,), "mlp has no parameter 'width'; it is mlp(hidden=[200])"),
     ],
@@ -270,6 +271,16 @@ def test_says_what_is_wrong(name: str, shape: tuple[int, ...], sentence: str) ->
     with pytest.raises(InputError) as error:
         build(name, shape, 10)
     assert str(error.value) == sentence
+
+
+def test_a_narrow_harnet_keeps_its_ratios() -> None:
+    """8, 16, 32, 32 filters: 16 a sample at conv2, and 32 x 33 inputs of the last layer."""
+    shapes = {
+        name: tuple(value.shape)
+        for name, value in build("harnet(width=8)", (1, 128, 3), 6).named_parameters()
+    }
+    assert [shapes[f"conv{at}.0.weight"][:2] for at in (1, 2, 3, 4)] == [(8, 1), (16, 8), (32, 16), (32, 32)]
+    assert shapes["out.weight"] == (6, 32 * 33)
 
 
 def test_a_layer_that_does_not_exist_is_named() -> None:

@@ -11,7 +11,7 @@ from unskew.core.method import Method
 from unskew.errors import InputError
 from unskew.reproduce.curves import draw_curves
 from unskew.reproduce.exhibit import chosen_groups, exhibit_of, exhibits
-from unskew.reproduce.running import line_of, run_exhibit
+from unskew.reproduce.running import line_of, read_kept, run_exhibit
 from unskew.runs.spec import Spec
 
 
@@ -44,7 +44,9 @@ def test_one_tiny_cell_of_every_exhibit_runs(capsys) -> None:
     assert main(["reproduce", "--quick", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {line["exhibit"] for line in told} == set(exhibits())
-    assert all(0 <= line["accuracy"] <= 1 for line in told)
+    assert all(line["rows"] > 0 if "rows" in line else 0 <= line["accuracy"] <= 1 for line in told)
+    made = {line["exhibit"] for line in told if "rows" in line}
+    assert made == {name for name, exhibit in exhibits().items() if exhibit.makes}
 
 
 def test_cells_are_named_by_group_or_method_and_bring_their_base() -> None:
@@ -73,6 +75,12 @@ def test_an_exhibit_is_run_once_and_its_lines_are_kept(tmp_path) -> None:
     assert run_exhibit(exhibit, tmp_path, ["fedmix"], given, [3], 1) == lines
     assert log.stat().st_mtime_ns == before
     assert line_of(log.parent, exhibit.groups[0]) == line
+    run_exhibit(exhibit, tmp_path, ["fedavg"], given, [4], 1)  # lines of other runs stay
+    assert [(line["method"], line["seed"]) for line in read_kept(tmp_path)] == [
+        ("fedavg", 3),
+        ("fedmix", 3),
+        ("fedavg", 4),
+    ]
 
 
 def test_the_command_says_what_is_wrong(capsys) -> None:

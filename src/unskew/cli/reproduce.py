@@ -13,6 +13,8 @@ from unskew.cli.options import Json
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from unskew.reproduce.exhibit import Exhibit
     from unskew.reproduce.results import Judged
 
@@ -50,7 +52,7 @@ def reproduce(
     ] = False,
     draw: Annotated[
         Path | None,
-        typer.Option("--draw", metavar="PICTURE.png", help="Draw accuracy over rounds, of one group."),
+        typer.Option("--draw", metavar="PICTURE.png", help="Draw it: the exhibit's own picture, or accuracy over rounds of one group."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One tiny cell of every exhibit, on a CPU.")] = False,
     as_json: Json = False,
@@ -67,52 +69,61 @@ def reproduce(
         _list(as_json)
     else:
         exhibit = exhibit_of(name)
-        if exhibit.makes:
-            _made(exhibit, seeds, rounds, as_json)
-            return
         place = out or Path("runs") / "reproduce" / name
         lines = _found(exhibit, place)
         if not show:
-            from unskew.cli.sweep import Teller
-            from unskew.reproduce.running import run_exhibit
-            from unskew.runs.sweep import allowed
-
-            teller = Teller(not as_json)
-            teller.at_a_time = allowed(processes)
             wanted = {k: v for k, v in given.items() if v is not None}
-            with teller:
-                fresh = run_exhibit(
-                    exhibit, place, cells or [], wanted, _numbers(seeds), teller.at_a_time, tell=teller
-                )
-            lines = _merged(lines, fresh)
+            lines = _merged(
+                lines, _run(exhibit, place, cells or [], wanted, _numbers(seeds), processes, as_json)
+            )
         _shown(exhibit, lines, cells or [], as_json)
         if draw is not None:
-            _draw(exhibit, lines, cells or [], draw)
+            _draw(exhibit, lines, cells or [], place, draw)
 
 
-def _made(exhibit: Exhibit, seeds: str | None, rounds: int | None, as_json: bool) -> None:
-    """What an exhibit's own function finds, as a table."""
-    from rich.console import Console
-    from rich.table import Table
+def _run(
+    exhibit: Exhibit,
+    place: Path,
+    cells: list[str],
+    given: dict[str, Any],
+    seeds: list[int],
+    processes: int | None,
+    as_json: bool,
+) -> list[dict[str, Any]]:
+    """The runs that are missing, then what the exhibit's own function makes of them."""
+    from unskew.cli.sweep import Teller
+    from unskew.reproduce.making import Wanted, make_rows
+    from unskew.reproduce.running import keep_lines, run_exhibit
+    from unskew.runs.sweep import allowed
 
-    from unskew.reproduce.running import make_own
+    fresh: list[dict[str, Any]] = []
+    if exhibit.groups:
+        teller = Teller(not as_json)
+        teller.at_a_time = allowed(processes)
+        with teller:
+            fresh = run_exhibit(exhibit, place, cells, given, seeds, teller.at_a_time, tell=teller)
+    if exhibit.makes:
+        wanted = Wanted(
+            place, tuple(seeds), given.get("rounds"), given.get("data_folder"), options=exhibit.options
+        )
+        made = make_rows(exhibit, wanted)
+        keep_lines(place, made)
+        fresh += made
+    return fresh
 
-    given = {"seeds": len(_numbers(seeds)) or None, "rounds": rounds}
-    rows = make_own(exhibit, **{name: value for name, value in given.items() if value is not None})
-    if as_json:
-        typer.echo(json.dumps(rows))
-        return
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in rows[0]:
-        table.add_column(head)
-    for row in rows:
-        table.add_row(*map(str, row.values()))
-    Console().print(table, highlight=False, markup=False)
 
-
-def _draw(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], picture: Path) -> None:
-    """The curves of the group that was asked for, or of the only one there is."""
+def _draw(
+    exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], runs: Path, picture: Path
+) -> None:
+    """The exhibit's own picture, or the curves of the group that was asked for, or of the only one there is."""
     from unskew.reproduce.curves import draw_curves
+    from unskew.reproduce.making import draw_rows, rows_of
+
+    if exhibit.draws:
+        draw_rows(exhibit, rows_of(lines), runs, picture)
+        return
+    if not exhibit.groups:
+        raise InputError(f"{exhibit.name} is a table: there is nothing to draw; leave --draw out")
 
     groups = [group for group in exhibit.groups if group.name in wanted or len(exhibit.groups) == 1]
     if len(groups) != 1:
@@ -138,16 +149,14 @@ def _numbers(text: str | None) -> list[int]:
 
 def _found(exhibit: Exhibit, place: Path) -> list[dict[str, Any]]:
     """The book's lines, and those of runs that were made here before."""
-    from unskew.reproduce.running import RESULTS
+    from unskew.reproduce.running import read_kept
     from unskew.reproduce.shipped import shipped_lines
 
-    file = place / RESULTS
-    here = [json.loads(text) for text in file.read_text("utf-8").splitlines()] if file.exists() else []
-    return _merged(shipped_lines(exhibit.name), here)
+    return _merged(shipped_lines(exhibit.name), read_kept(place))
 
 
 def _merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All lines; of a run that is there twice the newer, and of a method in a group only one kind of seeds."""
+    """All lines; of a method in a group only the newer, since old and new need not share their seeds."""
     again = {(line["group"], line["method"]) for line in new}
     return [line for line in old if (line["group"], line["method"]) not in again] + new
 
@@ -161,7 +170,12 @@ def _quick(names: list[str], as_json: bool) -> None:
         typer.echo(json.dumps(told))
         return
     for line in told:
-        typer.echo(f"{line['exhibit']}: {line['method']} ran on the digits, accuracy {line['accuracy']:.3f}")
+        if "rows" in line:
+            typer.echo(f"{line['exhibit']}: made {line['rows']} rows")
+        else:
+            typer.echo(
+                f"{line['exhibit']}: {line['method']} ran on the digits, accuracy {line['accuracy']:.3f}"
+            )
 
 
 def _list(as_json: bool) -> None:
@@ -174,7 +188,8 @@ def _list(as_json: bool) -> None:
 
     rows = []
     for exhibit in exhibits().values():
-        judged = judge(exhibit, shipped_lines(exhibit.name))
+        lines = shipped_lines(exhibit.name)
+        judged = judge(exhibit, lines)
         rows.append(
             {
                 "exhibit": exhibit.name,
@@ -184,7 +199,7 @@ def _list(as_json: bool) -> None:
                 "cells": len(judged),
                 "cpu": exhibit.cpu,
                 "gpu": exhibit.gpu,
-                "state": state(judged),
+                "state": state(judged, lines),
             }
         )
     if as_json:
@@ -211,6 +226,7 @@ def _shown(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], as_
     from rich.console import Console
     from rich.table import Table
 
+    from unskew.reproduce.making import rows_of, table_of
     from unskew.reproduce.results import judge
 
     judged = [
@@ -218,16 +234,37 @@ def _shown(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], as_
         for one in judge(exhibit, lines)
         if not wanted or {one.cell.group, one.cell.method, one.cell.name} & set(wanted)
     ]
+    rows = rows_of(lines)
     if as_json:
-        typer.echo(json.dumps([_as_dict(one) for one in judged]))
+        typer.echo(json.dumps([_as_dict(one) for one in judged] + [dict(row) for row in rows]))
         return
     console = Console()
     console.print(f"[bold]{exhibit.paper}, {exhibit.where}[/]: {exhibit.title}", highlight=False)
-    console.print(
-        f"gains in points of accuracy; the end is the {exhibit.end.removeprefix('the ')}; judged by the "
-        f"{'best round' if exhibit.read == 'best' else 'end'}",
-        highlight=False,
-    )
+    if judged:
+        console.print(
+            f"gains in points of accuracy; the end is the {exhibit.end.removeprefix('the ')}; judged by the "
+            f"{'best round' if exhibit.read == 'best' else 'end'}",
+            highlight=False,
+        )
+        console.print(_judged_table(judged), highlight=False, markup=False)
+    head, cells = table_of(exhibit, rows)
+    if rows:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in head:
+            table.add_column(name, overflow="fold")
+        for row in cells:
+            table.add_row(*(cell.replace("`", "") for cell in row))
+        console.print(table, highlight=False, markup=False)
+    elif exhibit.makes:
+        console.print("nothing was made of it yet")
+    if exhibit.note:
+        console.print(exhibit.note, highlight=False, markup=False)
+
+
+def _judged_table(judged: list[Judged]) -> Table:
+    """A row a cell."""
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for head in ("setting", "method, over", "paper", "best round", "in the end", "seeds", ""):
         table.add_column(head)
@@ -238,9 +275,7 @@ def _shown(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], as_
         table.add_row(
             one.group.said, f"{one.cell.method}, {one.cell.over}", printed, *numbers, seeds, one.verdict
         )
-    console.print(table, highlight=False, markup=False)
-    if exhibit.note:
-        console.print(exhibit.note, highlight=False, markup=False)
+    return table
 
 
 def _as_dict(one: Judged) -> dict[str, Any]:

@@ -37,16 +37,20 @@ class Exponential:
 
 @dataclass(frozen=True)
 class LinearDecay:
-    """From 1 in the first round straight down to ``end`` in the last."""
+    """From 1 in the first round straight down to ``end`` in the last, or in the last of the first ``over`` ones."""
 
     name: ClassVar[str] = "linear"
     end: float = 0.0
+    over: int | None = None
 
     def __post_init__(self) -> None:
         _within("end of linear", self.end)
+        if self.over is not None and self.over < 2:
+            raise InputError(f"over of linear must be at least 2 rounds, not {self.over}")
 
     def factor(self, t: int, rounds: int) -> float:
-        return 1.0 + (self.end - 1.0) * t / max(1, rounds - 1)
+        last = max(1, (self.over or rounds) - 1)
+        return 1.0 + (self.end - 1.0) * min(t, last) / last
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from torch import nn
 
 from unskew.errors import InputError
+from unskew.expression import AtMost
 from unskew.models.architecture import Architecture
 from unskew.models.layers import BatchNorm
 from unskew.models.split import Stages
@@ -27,7 +28,8 @@ class HARNet(Architecture):
 
     FLea's model for UCI-HAR with three sensors. The paper says four convolutions; widths, lengths (3, then 6),
     strides (3, then 2) and a padding of 1 on all sides, which also adds two empty sensors a layer, are those
-    of the authors' code (XTxiatong/FLea). FLea cuts it at ``conv2``, where a sample is 128x20x7.
+    of the authors' code (XTxiatong/FLea). ``width`` is the first layer's; the others keep their ratios. FLea cuts it
+    at ``conv2``, where a sample is 128x20x7.
     """
 
     name: ClassVar[str] = "harnet"
@@ -35,6 +37,12 @@ class HARNet(Architecture):
     native: ClassVar[tuple[int, ...]] = (1, 128, 3)
     classes: ClassVar[int] = 6
     size: ClassVar[int] = 691_974
+
+    width: Annotated[int, AtMost(4096)] = 64
+
+    def __post_init__(self) -> None:
+        if self.width < 1:
+            raise InputError(f"width of harnet must be at least 1 filter, not {self.width}")
 
     def make(self, shape: tuple[int, ...], classes: int) -> Stages:
         given = "x".join(map(str, shape))
@@ -54,11 +62,11 @@ class HARNet(Architecture):
             time = (time - 4) // 2 + 1
         return Stages(
             {
-                "conv1": _block(channels, 64, 3, 3),
-                "conv2": _block(64, 128, 6, 2),
-                "conv3": _block(128, 256, 6, 2),
-                "conv4": _block(256, 256, 6, 2),
+                "conv1": _block(channels, self.width, 3, 3),
+                "conv2": _block(self.width, 2 * self.width, 6, 2),
+                "conv3": _block(2 * self.width, 4 * self.width, 6, 2),
+                "conv4": _block(4 * self.width, 4 * self.width, 6, 2),
                 "flatten": nn.Flatten(),
-                "out": nn.Linear(256 * time * (sensors + 8), classes),
+                "out": nn.Linear(4 * self.width * time * (sensors + 8), classes),
             }
         )

@@ -109,7 +109,11 @@ class Exhibit:
     page: str
     note: str
     groups: tuple[Group, ...]
-    makes: str = ""  # package.module:function, of an exhibit that is not made of runs alone
+    evidence: bool = True  # whether the diagnosis may recommend from it: not from variations of another's setting
+    makes: str = ""  # package.module:function, where there is more to tell than gains: see making.py
+    draws: str = ""  # package.module:function, where its picture is not of accuracy over rounds
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the function that makes it
+    table: Mapping[str, Any] = field(default_factory=dict)  # how its rows are laid out where not as they are
 
     @property
     def cells(self) -> list[Cell]:

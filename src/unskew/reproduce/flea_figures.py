@@ -1,113 +1,148 @@
-"""FLea's figures 2, 3 and 9 remade from runs: ``python -m unskew.reproduce.flea_figures --help``.
+"""FLea's figures 2, 3 and 9, of runs: accuracy by the size of clients, what scarcity does to features, what leaks.
 
-What is computed needs torch and numpy, so a GPU machine can do it; what is drawn is drawn wherever the drawing
-libraries are, from the folders that come back.
+What is computed needs torch and numpy, so a GPU machine can do it; pictures are drawn where the drawing libraries are.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from unskew.core.method import Method
 from unskew.errors import InputError
+from unskew.reproduce.making import Row, Wanted
 from unskew.runs.folder import read_folder
-from unskew.runs.old_flags import with_new_flags
-
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-
-Folder = Annotated[Path, typer.Argument(metavar="RUNS", help="A folder that holds the runs, at any depth.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="The picture; default: in RUNS.")]
-DataFolder = Annotated[str | None, typer.Option("--data-folder", help="Where published files lie.")]
 
 
-@app.command()
-def nine(
-    runs: Folder,
-    out: Out = None,
-    data_folder: DataFolder = None,
-    optimizer: Annotated[
-        str, typer.Option(help="Of the decoder: adam, or sgd as in the authors' code.")
-    ] = "adam",
-    samples: Annotated[int | None, typer.Option(help="Samples of the decoder; default: all.")] = None,
-    epochs: Annotated[int, typer.Option(help="Passes of the decoder.")] = 20,
-    examples: Annotated[
-        str, typer.Option(help="Numbers of examples of the detectors.")
-    ] = "10,30,100,300,1000,3000,10000",
-    again: Annotated[bool, typer.Option(help="Attack again what was attacked before.")] = False,
-) -> None:
-    """Figure 9: exposure, correlation, reconstruction and context, of every run in a folder."""
-    from unskew.privacy.context import Context
-    from unskew.privacy.laboratory import attack, drawable, read
-    from unskew.privacy.reconstruction import Reconstruction
+def figure2(wanted: Wanted) -> list[Row]:
+    """The best accuracy of every method, by how many samples clients hold."""
+    from unskew.report.results.gather import gather
 
-    numbers = tuple(int(word) for word in examples.split(","))
-    records = []
-    for run in run_folders(runs):
-        record = None if again else read(run)
-        if record is None:
-            print(f"attacking {run}", file=sys.stderr, flush=True)
-            how = Reconstruction(epochs=epochs, samples=samples, optimizer=optimizer)  # type: ignore[arg-type]
-            record = attack(
-                run,
-                only=("exposure", "correlation", "reconstruction", "context")
-                if shares(run)
-                else ("exposure",),
-                reconstruction=how,
-                context=Context(examples=numbers),
-                data_folder=data_folder,
-            ).record
-        records.append(record)
-    if drawable():
-        from unskew.report.drawing import save_chart
-        from unskew.reproduce.flea_figure9 import figure9
-
-        print(save_chart(figure9(records), out or runs / "figure9.png", "FLea, figure 9"))
+    return [
+        {
+            "samples of a client": round(record.data["samples"] / record.data["clients"]),
+            "method": f"`{record.spec.method}`",
+            "best": f"{record.best['global_test_accuracy']:.2%}",
+        }
+        for record in gather([wanted.runs])
+        if record.judged
+    ]
 
 
-@app.command()
-def three(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run with a kept model of 40% accuracy.")],
-    groups: Annotated[
-        str, typer.Option(help="Sizes of clients, own or own+shared.")
-    ] = "5000,500,100,100+1000",
-    accuracy: Annotated[float, typer.Option(help="Of the global model to start from.")] = 0.4,
-    test: Annotated[int, typer.Option(help="Test samples to judge by.")] = 2000,
-    seed: int = 0,
-    data_folder: DataFolder = None,
-    draw: Annotated[bool, typer.Option(help="Only draw what was computed before.")] = False,
-) -> None:
-    """Figure 3: Davies-Bouldin scores and t-SNE of local and averaged models, by the size of clients."""
-    from unskew.privacy.overfitting import FOLDER, overfitting
-
-    if draw:
-        from unskew.report.attack.overfitting_pictures import draw as drawn
-
-        print("\n".join(map(str, drawn(run / FOLDER))))
-        return
-    print(
-        json.dumps(
-            overfitting(
-                run, groups.split(","), accuracy=accuracy, test=test, seed=seed, data_folder=data_folder
-            ),
-            indent=1,
-        )
-    )
-
-
-@app.command()
-def two(runs: Folder, out: Out = None) -> None:
-    """Figure 2: accuracy against the size of clients, of every method."""
+def draw_figure2(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
     from unskew.report.attack.overfitting_pictures import accuracy_by_size
     from unskew.report.drawing import save_chart
     from unskew.report.results.gather import gather
 
-    print(save_chart(accuracy_by_size(gather([runs])), out or runs / "figure2.png", "FLea, figure 2"))
+    return save_chart(accuracy_by_size(gather([runs])), picture, "FLea, figure 2")
+
+
+def figure3(wanted: Wanted) -> list[Row]:
+    """Davies-Bouldin scores of local and averaged models, by the size of clients."""
+    from unskew.privacy.overfitting import overfitting
+
+    small: dict[str, Any] = {"groups": ("30", "10+5"), "test": 50, "accuracy": 0.0, "progress": False}
+    options = small if wanted.quick else dict(wanted.options)
+    (run,) = run_folders(wanted.runs)
+    record = overfitting(run, data_folder=wanted.data_folder, **options)
+    before = record["start"]
+    rows: list[Row] = [
+        {
+            "samples of a client": "before",
+            "accuracy": f"{before['test_accuracy']:.1%}",
+            **dict.fromkeys(("local, own data", "local, test", "average, own data"), ""),
+            "average, test": f"{before['test_db']:.2f}",
+        }
+    ]
+    for group in record["groups"]:
+        local, average = group["local"], group["average"]
+        rows.append(
+            {
+                "samples of a client": group["group"],
+                "accuracy": "",
+                "local, own data": f"{local['train_db']:.2f}",
+                "local, test": f"{local['test_db']:.2f}",
+                "average, own data": f"{average['train_db']:.2f}",
+                "average, test": f"{average['test_db']:.2f}",
+            }
+        )
+    return rows
+
+
+def draw_figure3(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
+    """Bars of the scores, and beside it t-SNE of the features, whose name ends in -tsne."""
+    from unskew.privacy.overfitting import FOLDER
+    from unskew.report.attack.overfitting_pictures import draw
+
+    (run,) = run_folders(runs)
+    for drawn, file in zip(
+        draw(run / FOLDER), (picture, picture.with_stem(f"{picture.stem}-tsne")), strict=True
+    ):
+        file.write_bytes(drawn.read_bytes())
+    return picture
+
+
+def figure9(wanted: Wanted) -> list[Row]:
+    """What leaks of what is shared: correlation, reconstruction and context, of every kept model. Attacked once."""
+    rows: list[Row] = []
+    for run in run_folders(wanted.runs):
+        record = attacked(run, wanted)
+        if not record.get("reconstruction"):
+            continue
+        seen, correlated = (
+            {(told["view"], told["round"]): told for told in (record.get(name) or {}).get(key, [])}
+            for name, key in (("context", "results"), ("correlation", "models"))
+        )
+        for told in record["reconstruction"]["results"]:
+            at = told["view"], told["round"]
+            found = [f"{point['accuracy']:.0%}" for point in seen.get(at, {}).get("points", [])]
+            rows.append(
+                {
+                    "shared": f"`{record['method']}`, {told['view']}, round {told['round']}",
+                    "c": f"{correlated[at]['mean']:.2f}" if at in correlated else "",
+                    "MSE": f"{told['mse']:.4f}",
+                    "PSNR": f"{told['psnr']:.1f} dB",
+                    "SSIM": f"{told['ssim']:.2f}" if told.get("ssim") is not None else "",
+                    "context found": ", ".join(found),
+                }
+            )
+    return rows
+
+
+def draw_figure9(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
+    from unskew.privacy.laboratory import read
+    from unskew.report.drawing import save_chart
+    from unskew.reproduce.flea_figure9 import figure9 as panels
+
+    records = [record for record in map(read, run_folders(runs)) if record is not None]
+    return save_chart(panels(records), picture, "FLea, figure 9")
+
+
+def attacked(run: Path, wanted: Wanted) -> dict[str, Any]:
+    """What attacks found of a run; they are made where nobody made them yet."""
+    from unskew.privacy.context import Context
+    from unskew.privacy.laboratory import attack, read
+    from unskew.privacy.reconstruction import Reconstruction
+
+    if (known := read(run)) is not None:
+        return known
+    options: dict[str, Any] = (
+        {"epochs": 1, "samples": 32, "examples": (4, 8)} if wanted.quick else dict(wanted.options)
+    )
+    numbers = tuple(options.pop("examples"))
+    shared = ("exposure", "correlation", "reconstruction", "context")
+    found = attack(
+        run,
+        only=shared if shares(run) else ("exposure",),
+        reconstruction=Reconstruction(**options),
+        context=Context(examples=numbers, repeats=1, steps=4, test=10)
+        if wanted.quick
+        else Context(examples=numbers),
+        data_folder=wanted.data_folder,
+        progress=not wanted.quick,
+    )
+    return found.record
 
 
 def run_folders(folder: Path) -> Sequence[Path]:
@@ -121,17 +156,3 @@ def run_folders(folder: Path) -> Sequence[Path]:
 def shares(run: Path) -> bool:
     """Whether a run's method shows others anything of clients' data."""
     return any(part.sends for part in Method.parse(read_folder(run)[1].method).parts)
-
-
-def main(arguments: list[str] | None = None) -> Any:
-    words = sys.argv[1:] if arguments is None else arguments
-    try:
-        words = with_new_flags(words, lambda said: print(f"warning: {said}", file=sys.stderr))
-        return app(args=words, standalone_mode=False)
-    except InputError as problem:
-        print(f"error: {problem}", file=sys.stderr)
-        return 2
-
-
-if __name__ == "__main__":
-    sys.exit(main())

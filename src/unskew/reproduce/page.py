@@ -9,13 +9,14 @@ from typing import Any
 
 from unskew.report.evidence import Setting, held_out
 from unskew.reproduce.exhibit import Exhibit, exhibits
-from unskew.reproduce.results import Gain, Judged, Line, gain, judge, state
+from unskew.reproduce.making import as_markdown, rows_of, table_of
+from unskew.reproduce.results import Gain, Judged, Line, gain, judge, only_rows, state
 
 
 def evidence(lines: Mapping[str, Sequence[Line]]) -> list[dict[str, Any]]:
     """What the diagnosis is given: gains over FedAvg of every setting that was measured."""
     told = []
-    for exhibit in exhibits().values():
+    for exhibit in (e for e in exhibits().values() if e.evidence):
         for group in exhibit.groups:
             found: dict[str, dict[str, Any]] = {}
             for cell in group.cells:
@@ -51,9 +52,9 @@ def sections(lines: Mapping[str, Sequence[Line]]) -> dict[str, str]:
     """The made parts of the page, by their marks."""
     judged = {e.name: judge(e, lines.get(e.name, ())) for e in exhibits().values()}
     return {
-        "exhibits": _exhibits(judged),
+        "exhibits": _exhibits(judged, lines),
         "gains": _gains(judged),
-        "open": _not_run(judged),
+        "open": _not_run(judged, lines),
         "held out": _held_out(lines),
     }
 
@@ -68,12 +69,23 @@ def fill(text: str, made: Mapping[str, str]) -> str:
     return text
 
 
-def _exhibits(judged: Mapping[str, Sequence[Judged]]) -> str:
+def row_sections(text: str, lines: Mapping[str, Sequence[Line]]) -> dict[str, str]:
+    """The tables that a page shows of exhibits' rows, by their marks: ``rows EXHIBIT``."""
+    made = {}
+    for name in re.findall(r"<!-- rows ([\w.-]+) -->", text):
+        head, cells = table_of(exhibits()[name], rows_of(lines.get(name, ())))
+        made[f"rows {name}"] = as_markdown(head, cells)
+    return made
+
+
+def _exhibits(judged: Mapping[str, Sequence[Judged]], lines: Mapping[str, Sequence[Line]]) -> str:
     rows = ["| exhibit | paper | cells | state |", "|---|---|--:|---|"]
     for exhibit in exhibits().values():
         found = judged[exhibit.name]
         where = f"{exhibit.paper}, {exhibit.where}"
-        rows.append(f"| `{exhibit.name}` | {where} | {len(found)} | {state(found)} |")
+        rows.append(
+            f"| `{exhibit.name}` | {where} | {len(found)} | {state(found, lines.get(exhibit.name, ()))} |"
+        )
     return "\n".join(rows)
 
 
@@ -98,11 +110,11 @@ def _gains(judged: Mapping[str, Sequence[Judged]]) -> str:
     return "\n".join(rows)
 
 
-def _not_run(judged: Mapping[str, Sequence[Judged]]) -> str:
+def _not_run(judged: Mapping[str, Sequence[Judged]], lines: Mapping[str, Sequence[Line]]) -> str:
     rows = ["| exhibit | cells not run | command | one run on a CPU | on a GPU |", "|---|--:|---|---|---|"]
     for exhibit in exhibits().values():
         missing = [one for one in judged[exhibit.name] if one.verdict == "not run"]
-        if missing:
+        if missing and not (only_rows(judged[exhibit.name]) and rows_of(lines.get(exhibit.name, ()))):
             groups = dict.fromkeys(one.cell.group for one in missing)
             whole = len(groups) == len(exhibit.groups)
             cells = "" if whole else "".join(f" --cells {name}" for name in groups)
@@ -126,6 +138,7 @@ def _held_out(lines: Mapping[str, Sequence[Line]]) -> str:
         f"{methods}. In "
         f"{len(judged) - len(there)} other settings nothing was near, or nothing that was recommended was run.",
         "",
+        "<!-- from: python docs/book/make.py -->",
         "| setting | recommended without its data set | the first of these that was run there | gain over FedAvg |",
         "|---|---|---|--:|",
     ]

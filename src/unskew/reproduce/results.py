@@ -148,10 +148,15 @@ def judge(exhibit: Exhibit, lines: Sequence[Line]) -> list[Judged]:
     return judged
 
 
-def state(judged: Sequence[Judged]) -> str:
+def only_rows(judged: Sequence[Judged]) -> bool:
+    """Whether an exhibit is told by its rows: no gain is claimed, and none was kept."""
+    return all(one.cell.printed is None and one.verdict == "not run" for one in judged)
+
+
+def state(judged: Sequence[Judged], lines: Sequence[Line]) -> str:
     """An exhibit's state in words: of its cells, how many hold, are in kind, are not, were not run."""
-    if not judged:
-        return "nothing to judge"
+    if not judged or (only_rows(judged) and any("row" in line for line in lines)):
+        return "run, nothing to judge" if lines else "not run"
     counted = {
         name: sum(j.verdict == name for j in judged)
         for name in ("holds", "in kind", "not", "ours", "not run")

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from by_hand import moved
-from exact_sharing import BITS, best_emd, small
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.data.partition import partition
 from unskew.network import Wireless
 from unskew.parts.prepare import Cec, CentralSharing, Daca, Scc
 from unskew.parts.prepare.clustered import ALONE, after_sharing, system_emds
+from unskew.reproduce.exact_sharing import BITS, best_emd, small
 from unskew.seeds import generator
 
 pytestmark = pytest.mark.filterwarnings("ignore:the thresholds of")

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import unskew
+from unskew.errors import InputError
 from unskew.privacy import Context, Reconstruction, attack
 from unskew.report import write_report
-from unskew.reproduce.flea_figures import main
+from unskew.reproduce.flea_figures import draw_figure2, draw_figure9, figure2, figure9
+from unskew.reproduce.making import Wanted
 
 SETTINGS = {
     "dataset": "digits",
@@ -57,12 +59,16 @@ def test_a_report_of_runs_that_were_not_attacked_says_so(runs, tmp_path):
     assert "No run was attacked; `unskew attack RUN`" in page
 
 
-def test_figure_9_is_drawn_from_attacked_runs(runs, capsys):
+def test_figures_2_and_9_are_made_and_drawn_of_attacked_runs(runs, tmp_path):
     """The fedavg run is attacked too, and has nothing to show but itself."""
-    quick = ["--epochs", "1", "--samples", "32", "--examples", "4,8"]
-    assert not main(["nine", str(runs), *quick])
-    assert (runs / "figure9.png").read_bytes().startswith(b"\x89PNG")
-    assert not main(["two", str(runs)])
-    assert (runs / "figure2.png").read_bytes().startswith(b"\x89PNG")
-    assert main(["nine", str(runs / "flea" / "attack")]) == 2
-    assert "holds no run" in capsys.readouterr().err
+    rows = figure9(Wanted(runs, quick=True))
+    assert [row["shared"] for row in rows] == [
+        f"`flea(dense1, share=0.3)`, features(dense1), round {at}" for at in (1, 2)
+    ]
+    assert all(float(row["MSE"]) > 0 and float(row["c"]) > 0 and "%" in row["context found"] for row in rows)
+    assert draw_figure9(rows, runs, tmp_path / "nine.png").read_bytes().startswith(b"\x89PNG")
+    sizes = figure2(Wanted(runs))
+    assert {row["method"] for row in sizes} == {"`fedavg`", "`flea(dense1, share=0.3)`"}
+    assert draw_figure2(sizes, runs, tmp_path / "two.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="holds no run"):
+        figure9(Wanted(runs / "flea" / "attack"))

@@ -79,7 +79,10 @@ def best_emd(counts: Array, linked: Array, in_time: Array, *, printed: bool = Fa
 def _rules(clients: int, heads: list[Any], joins: list[Any]) -> LinearConstraint:
     """Rows of (coefficients, upper bound)."""
     width = len(heads)
-    rows, columns, values, bounds = [], [], [], []
+    rows: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    bounds: list[float] = []
 
     def rule(terms: list[tuple[int, float]], most: float) -> None:
         for column, value in terms:
@@ -99,6 +102,8 @@ def _rules(clients: int, heads: list[Any], joins: list[Any]) -> LinearConstraint
 
 def _solved(heads: int, cost: Array, rules: LinearConstraint) -> tuple[float, Array]:
     objective = np.concatenate([np.zeros(heads), cost])
-    found = milp(objective, constraints=rules, integrality=np.ones(len(objective)), bounds=Bounds(0, 1))
+    found = milp(
+        objective, constraints=rules, integrality=np.ones(len(objective), np.int64), bounds=Bounds(0, 1)
+    )
     assert found.success, found.message
     return float(found.fun), np.round(found.x[heads:])
