@@ -52,7 +52,11 @@ def reproduce(
     ] = False,
     draw: Annotated[
         Path | None,
-        typer.Option("--draw", metavar="PICTURE.png", help="Draw it: the exhibit's own picture, or accuracy over rounds of one group."),
+        typer.Option(
+            "--draw",
+            metavar="PICTURE.png",
+            help="Draw it: the exhibit's own picture, or accuracy over rounds of one group.",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One tiny cell of every exhibit, on a CPU.")] = False,
     as_json: Json = False,

@@ -109,7 +109,9 @@ class Exhibit:
     page: str
     note: str
     groups: tuple[Group, ...]
-    evidence: bool = True  # whether the diagnosis may recommend from it: not from variations of another's setting
+    evidence: bool = (
+        True  # whether the diagnosis may recommend from it: not from variations of another's setting
+    )
     makes: str = ""  # package.module:function, where there is more to tell than gains: see making.py
     draws: str = ""  # package.module:function, where its picture is not of accuracy over rounds
     options: Mapping[str, Any] = field(default_factory=dict)  # of the function that makes it

@@ -45,8 +45,11 @@ def shipped_lines(exhibit: str) -> list[dict[str, Any]]:
 def pack(lines: Mapping[str, Sequence[Line]]) -> str:
     """The file's text, from all lines of the repository."""
     known = exhibits()
-    packed = {name: [_short(line, known[name]) for line in found] for name, found in sorted(lines.items())}
-    return json.dumps(packed, indent=0, sort_keys=True) + "\n"
+    packed = []
+    for name, found in sorted(lines.items()):
+        short = [json.dumps(_short(line, known[name]), sort_keys=True) for line in found]
+        packed.append(f"{json.dumps(name)}: [\n" + ",\n".join(short) + "\n]")
+    return "{\n" + ",\n".join(packed) + "\n}\n"
 
 
 def _short(line: Line, exhibit: Exhibit) -> dict[str, Any]:
