@@ -22,8 +22,8 @@ from unskew.privacy.context import identify
 from unskew.privacy.groups import Groups
 from unskew.privacy.inversion import gradient_of, observe_update, read_labels, search
 from unskew.privacy.laboratory import read
-from unskew.privacy.overfitting import ClientGroup, deal_to_groups, overfitting
 from unskew.privacy.reconstruction import reconstruct
+from unskew.reproduce.overfitting import ClientGroup, deal_to_groups, overfitting
 from unskew.runs.correlation import in_pieces
 from unskew.runs.snapshots import kept_rounds, read_model
 from unskew.seeds import generator

@@ -31,18 +31,19 @@ def figure2(wanted: Wanted) -> list[Row]:
 
 
 def draw_figure2(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
-    from unskew.report.attack.overfitting_pictures import accuracy_by_size
     from unskew.report.drawing import save_chart
     from unskew.report.results.gather import gather
+    from unskew.reproduce.overfitting_pictures import accuracy_by_size
 
     return save_chart(accuracy_by_size(gather([runs])), picture, "FLea, figure 2")
 
 
 def figure3(wanted: Wanted) -> list[Row]:
     """Davies-Bouldin scores of local and averaged models, by the size of clients."""
-    from unskew.privacy.overfitting import overfitting
+    from unskew.reproduce.overfitting import overfitting
 
-    small: dict[str, Any] = {"groups": ("30", "10+5"), "test": 50, "accuracy": 0.0, "progress": False}
+    small: dict[str, Any] = {"groups": ("30", "10+5"), "test": 50, "accuracy": 0.0}
+    small |= {"progress": False, "pictures": False}
     options = small if wanted.quick else dict(wanted.options)
     (run,) = run_folders(wanted.runs)
     record = overfitting(run, data_folder=wanted.data_folder, **options)
@@ -72,8 +73,8 @@ def figure3(wanted: Wanted) -> list[Row]:
 
 def draw_figure3(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
     """Bars of the scores, and beside it t-SNE of the features, whose name ends in -tsne."""
-    from unskew.privacy.overfitting import FOLDER
-    from unskew.report.attack.overfitting_pictures import draw
+    from unskew.reproduce.overfitting import FOLDER
+    from unskew.reproduce.overfitting_pictures import draw
 
     (run,) = run_folders(runs)
     for drawn, file in zip(

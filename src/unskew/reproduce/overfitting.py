@@ -31,7 +31,6 @@ from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.files import write_file
-from unskew.import_object import drawing_of
 from unskew.machine.threads import single_threaded
 from unskew.metrics.clusters import davies_bouldin
 from unskew.privacy.laboratory import bar, drawable
@@ -87,6 +86,7 @@ def overfitting(
     data_folder: str | None = None,
     device: str | None = None,
     progress: bool = True,
+    pictures: bool = True,
 ) -> dict[str, Any]:
     """Play one round for each group from the first kept model of a run that reaches ``accuracy``.
 
@@ -129,8 +129,10 @@ def overfitting(
     np.savez_compressed(buffer, **kept)
     write_file(folder / "features.npz", buffer.getvalue())
     write_file(folder / "overfitting.json", seal(record, indent=1))
-    if drawable():
-        drawing_of("unskew.report.attack.overfitting_pictures:draw")(folder)
+    if pictures and drawable():
+        from unskew.reproduce.overfitting_pictures import draw
+
+        draw(folder)
     return record
 
 
