@@ -59,6 +59,7 @@ def test_cells_are_named_by_group_or_method_and_bring_their_base() -> None:
         list(chosen_groups(exhibit, ["mnist"]))
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 def test_an_exhibit_is_run_once_and_its_lines_are_kept(tmp_path) -> None:
     """Two methods, one seed, one round on the digits; the second time nothing is run again."""
     exhibit = exhibit_of("flea-digits")
