@@ -198,7 +198,7 @@ def one(flags: argparse.Namespace) -> int:
     return 0
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.book", description=__doc__.splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     listed = verbs.add_parser("list", help="what is missing, first things first")
@@ -217,7 +217,7 @@ def main() -> int:
         some.add_argument("--data", help="where published files lie")
         some.add_argument("--device", default="cuda")
         some.add_argument("--tiny", action="store_true", help="one round on the digits: that it works at all")
-    flags = parser.parse_args()
+    flags = parser.parse_args(words)
     if flags.verb == "list":
         found = missing(Path(flags.results))
         print("\n".join(job.name for job in found))
