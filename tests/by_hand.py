@@ -14,6 +14,7 @@ from torch import Tensor
 from unskew.core.engine import RoundInputs
 from unskew.core.held import Held, Moment
 from unskew.core.holdings import Holdings
+from unskew.core.kept import blended
 from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.roster import Roster
@@ -245,6 +246,7 @@ class Table:
 
     def _train(self, leg: Leg) -> Update:
         number = len(self.legs)
+        leg = blended(leg) if leg.blend is not None else leg
         self.legs.append(leg)
         rows = np.array(
             [r for r, c in enumerate(leg.clients) if not self.lost(number, int(c))], dtype=np.int64

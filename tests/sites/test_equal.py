@@ -33,6 +33,8 @@ METHODS = (
     "phase_shift(2)+fedaug(0.2)",
     "fedfa",
     "scaffold+topk(0.1)+quantize(8)",
+    "phase_shift(3)+scaffold+topk(0.1)",
+    "local_only",
 )
 
 SIMULATED = Spec(
@@ -90,6 +92,26 @@ def test_a_site_forgets_what_no_checkpoint_needs(sites, tmp_path):
     name = run.plan.engine.run
     kept = sorted((sites.folder / "south" / "runs" / name).glob("memories/*/scaffold-*"))
     assert [path.stem for path in kept] == ["scaffold-4000000", "scaffold-5000000", "scaffold-6000000"]
+
+
+@pytest.mark.parametrize(
+    ("method", "part"), [("phase_shift(2)+feddyn", "kept_model"), ("local_only", "own_model")]
+)
+def test_models_that_clients_keep_stay_at_their_sites(sites, tmp_path, method, part):
+    """The server has their versions' names, and a run that goes on finds them there."""
+    settings = {"method": method, "rounds": 5, "checkpoint": 0.0, "progress": False}
+    simulated = unskew.run(SIMULATED, **settings)
+    first = unskew.run(SIMULATED, **settings | {"rounds": 3}, sites=str(sites.folder), out=tmp_path / "run")
+    rows = first.state.clients.rows[part]
+    assert rows
+    assert all(set(row) == {"version"} for row in rows.values())
+    assert list((sites.folder / "south" / "runs" / first.plan.engine.run).glob(f"memories/*/{part}-*"))
+    run = unskew.resume(tmp_path / "run", rounds=5, progress=False)
+    for name, value in simulated.state.params.items():
+        assert torch.equal(value, run.state.params[name]), name
+    assert run.result["final"] == simulated.result["final"]
+    last = (sites.folder / "north" / "sent.log").read_text().splitlines()[-4:]
+    assert any("keep" in line for line in last)
 
 
 def test_clients_own_accuracies_come_with_consent(sites):

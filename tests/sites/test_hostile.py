@@ -11,6 +11,7 @@ import torch
 
 import unskew
 from local_sites import LocalSites, deal
+from unskew.cli import main
 from unskew.core.method import Method
 from unskew.data import load
 from unskew.runs.load_data import load_federation
@@ -258,7 +259,7 @@ def leg_of(site, per_class=None):
     leg = {
         "clients": np.zeros(1, np.int64), "start": site._run[1].job.net.initial, "stacked": False, "anchor": None,
         "epochs": 1.0, "done": 0.0, "settings": {"batch": None, "lr": None, "per_class": per_class},
-        "carry": None, "closing": True, "upload": True,
+        "carry": None, "closing": True, "upload": True, "anchored": False, "own": False, "keeps": False, "blend": None,
     }  # fmt: skip
     moment = NONE | {"t": 0, "own": True}
     told = {"version": 1_000_000, "decay": 1.0, "leg": leg, "shared": {}, "moment": moment, "memory": {}}
@@ -355,3 +356,29 @@ def test_a_method_is_refused_before_round_0_with_the_part_and_the_site(two_good)
         unskew.run(SETTINGS, method="sem", sites=str(two_good.folder), progress=False)
     with pytest.raises(unskew.InputError, match="raw samples"):
         unskew.run(SETTINGS, method="fed_data", sites=str(two_good.folder), progress=False)
+
+
+# --- settings that mean nothing, or nothing good, at real sites
+
+
+def test_settings_that_deal_samples_are_refused_beside_sites(two_good, tmp_path, capsys):
+    """A flag of this run is refused; an experiment file that a simulation had runs unchanged, with a warning."""
+    with pytest.raises(unskew.InputError, match="clients deals the samples of a simulation"):
+        unskew.run(SETTINGS, clients=20, sites=str(two_good.folder), progress=False)
+    words = ["run", "--sites", str(two_good.folder), "--out", str(tmp_path / "run"), "--dataset", "digits"]
+    assert main([*words, "--fraction", "0.5"]) == 2
+    assert "fraction deals the samples of a simulation" in capsys.readouterr().err
+    two_good.restart("east")
+    with pytest.warns(
+        UserWarning, match="partition, clients, samples_per_client of the simulation deal nothing"
+    ):
+        unskew.run(SETTINGS, rounds=1, sites=str(two_good.folder), progress=False)
+
+
+def test_the_coordinators_own_data_must_be_named(two_good, tmp_path, capsys):
+    """No data set that nobody named is taken for it."""
+    assert (
+        main(["run", "--sites", str(two_good.folder), "--out", str(tmp_path / "run"), "--model", "mlp"]) == 2
+    )
+    assert "name them, such as dataset = coordinator.csv" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

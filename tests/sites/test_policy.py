@@ -49,7 +49,7 @@ def test_a_phrase_of_ones_own_is_allowed_as_it_is_written():
     own = "the hour of its last visit"
     with pytest.raises(InputError, match="the hour of its last visit"):
         Policy().check("north", "my_part", own)
-    Policy(frozenset({own})).check("north", "my_part", own)
+    Policy(frozenset({own}), packages=frozenset({"torch"})).check("north", "my_part", own)
 
 
 def test_words_that_nobody_asks_for_are_refused():
@@ -57,6 +57,8 @@ def test_words_that_nobody_asks_for_are_refused():
     assert read_allowed("Label  counts, features") == {"label counts", "features"}
     with pytest.raises(InputError, match="cannot allow 'labels'; write one of label counts, features"):
         read_allowed("labels")
+    with pytest.raises(InputError, match="cannot allow 'the counts of labels'; write one of label counts, "):
+        read_allowed("the counts of labels")  # at a site that runs no code of others nobody asks for that
 
 
 def test_limits_are_checked():

@@ -47,6 +47,10 @@ def run(
 ) -> None:
     """Train a method on a partition of a data set, with a log that can be resumed."""
     spec, sweep = effective(experiment, settings)
+    if spec.sites is not None:
+        from unskew.runs.given import refuse_dealing
+
+        refuse_dealing(spec, written(settings))
     if dry_run:
         from unskew.machine.threads import single_threaded
         from unskew.runs.folder import check_folder

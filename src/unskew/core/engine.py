@@ -159,6 +159,10 @@ class Remote(Protocol):
         """What a round's line says of those machines; the account begins anew."""
         ...
 
+    def kept_models(self, job: Job, clients: Ids, store: ClientStore) -> Iterator[Tree]:
+        """Copies of the models that these clients keep for themselves, to judge them; of a few at a time."""
+        ...
+
     def checkpointed(self, state: State) -> None:
         """A checkpoint of this state stands: what clients remember elsewhere may be forgotten up to it."""
         ...

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
-from unskew.core.engine import RunPlan
+from unskew.core.engine import Remote, RunPlan
+from unskew.core.kept import OWN_MODEL
 from unskew.core.measure import model_bytes, try_at_clients
 from unskew.core.score import (
     ACCURACIES,
@@ -29,7 +30,6 @@ from unskew.core.score import (
     validation_names,
 )
 from unskew.core.state import State
-from unskew.core.store import OWN_MODEL
 from unskew.core.types import Ids, Tree
 from unskew.progress import working
 
@@ -75,8 +75,8 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
         table["stale"][torch.from_numpy(who)] = True
     stale = np.flatnonzero(table["stale"].numpy()).tolist()
     with working("clients' models judged", len(stale)) as advance:
-        for client in stale:
-            for name, value in _one(run, state, client, clients).items():
+        for client, model in zip(stale, _models(run, state, stale), strict=True):
+            for name, value in _one(run, model, client, clients).items():
                 table[name][client] = value
             advance(1)
     table["stale"][:] = False
@@ -104,10 +104,17 @@ def _mean_known(values: Array) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _one(run: RunPlan, state: State, client: int, own: bool) -> dict[str, Any]:
+def _models(run: RunPlan, state: State, clients: list[int]) -> Iterator[Tree]:
+    """The models that these clients keep: here, or copies of what clients far away keep themselves."""
+    if isinstance(run.engine, Remote):
+        yield from run.engine.kept_models(run.job, np.array(clients, np.int64), state.clients)
+        return
+    for client in clients:
+        yield {k: v.to(run.device) for k, v in state.clients.get(OWN_MODEL, client, {}).items()}
+
+
+def _one(run: RunPlan, model: Tree, client: int, own: bool) -> dict[str, Any]:
     """One client's model: right answers by class and every metric on the test set, and accuracy on its own data."""
-    kept = state.clients.get(OWN_MODEL, client, {})
-    model = {k: v.to(run.device) for k, v in kept.items()}
     sums = run.engine.evaluate(run.job, model)
     run.measuring.asked("clients' own models", 0, model_bytes(run, model))  # the test set is at the server
     at_home = 0.0

@@ -22,15 +22,15 @@ import torch
 
 from unskew.core.air import air_of
 from unskew.core.dispatch import STATISTICS
-from unskew.core.engine import Job, RunPlan
+from unskew.core.engine import Job, Remote, RunPlan
 from unskew.core.evaluate_clients import mark_stale
 from unskew.core.faults import finite
 from unskew.core.held import Moment
+from unskew.core.kept import KEPT_MODEL, OWN_MODEL, blended
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
 from unskew.core.slots import After, Play
 from unskew.core.state import NOBODY, State
-from unskew.core.store import OWN_MODEL
 from unskew.core.types import Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
 from unskew.core.upload import decode_update
 from unskew.seeds import generator
@@ -80,7 +80,10 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     def train(leg: Leg) -> Update:
         nonlocal legs, store
         ledger.sent(leg, shared)
-        if leg.source == "own":
+        far = isinstance(run.engine, Remote)  # there clients keep their models themselves
+        if leg.blend is not None and not far:
+            leg = blended(leg)
+        if leg.source == "own" and not far:
             fresh = {k: v.cpu() for k, v in leg.start.items()}  # where memories are kept
             kept = stack([store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
             leg = replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
@@ -97,6 +100,11 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         if not (whole := finite(update)).all():
             ledger.refused(update.clients[~whole])
             update = update.take(whole)
+        for name in (OWN_MODEL, KEPT_MODEL):  # what a model is called where the client keeps it
+            if name in update.memory:
+                store = store.put(name, update.clients, update.memory.pop(name))
+        if leg.keeps and far:
+            update = replace(update, params={}, base={})
         if leg.source == "own" and len(update):
             store = store.put(OWN_MODEL, update.clients, update.params)
             server[OWN_MODEL] = mark_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)

@@ -17,9 +17,6 @@ import torch
 from unskew.core.memory import flatten, nest
 from unskew.core.types import Ids, Memory, map_tensors, nbytes
 
-OWN_MODEL = "own_model"
-"""Under this name a client keeps the model that it trains for itself (``unskew.parts.schedule.alone``)."""
-
 BUDGET = 2 * 2**30
 """Bytes of clients' memories kept in this process's memory, unless a store says otherwise."""
 

@@ -146,6 +146,10 @@ class Leg:
     upload: bool = True  # False: the client keeps its model, nothing is sent up
     # how the model came, which decides whose bytes; own: each goes on with the model it keeps, or ``start`` at first
     source: Literal["server", "peer", "relay", "own"] = "server"
+    keeps: bool = False  # the client goes on with its model in a later round: it need not leave its machine
+    # [k] float64: each goes on from this share of the model that it keeps and the rest of the anchor's; where ``start``
+    # is stacked it is these models, else they are where the clients are
+    blend: Tensor | None = None
     summable: bool = False  # only the models' weighted sum will be asked for, so an engine need not keep them
 
 

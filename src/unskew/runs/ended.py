@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.core.engine import Job, RunPlan
 from unskew.core.evaluate import calibrate_copy
+from unskew.core.kept import OWN_MODEL, refuse_far
 from unskew.core.net import Net
 from unskew.core.state import State
-from unskew.core.store import OWN_MODEL
 from unskew.data.intake import Intake
 from unskew.errors import InputError
 from unskew.import_object import drawing_of
@@ -80,7 +80,9 @@ class Run(Predicts):
         if at not in kept:
             why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
             raise InputError(f"client {client!r} has no model of its own: {why}")
-        return make_trained_model(self.net, self.state.clients.get(OWN_MODEL, int(at), {}), self.job)
+        model = self.state.clients.get(OWN_MODEL, int(at), {})
+        refuse_far(client, model)
+        return make_trained_model(self.net, model, self.job)
 
     def model_of(self, round: int | None) -> TrainedModel:
         """The global model that a round ended with, of those that were kept (``keep``); None is the last."""

@@ -62,6 +62,16 @@ def refuse_overruled(data: Dataset | Federation, spec: Spec | None, settings: Ma
         raise InputError(f"{name} comes too late for data given in Python; {where}")
 
 
+def refuse_dealing(spec: Spec, settings: Mapping[str, Any]) -> None:
+    """Refuse settings that deal samples beside real sites, which have theirs; ``settings``: what was written for this
+    run, since an experiment file may be a simulation's."""
+    for name in names(Spec, "dealing"):
+        if spec.sites is not None and name != "partition_seed" and settings.get(name) is not None:
+            raise InputError(
+                f"{name} deals the samples of a simulation, and real sites have theirs; leave it out"
+            )
+
+
 def refuse_unrepeatable(method: str) -> None:
     """A run with a folder is there to be resumed, which finds its parts by their names."""
     try:

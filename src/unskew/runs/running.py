@@ -23,6 +23,7 @@ from unskew.runs.folder import RunFolder, check_folder, read_folder
 from unskew.runs.given import (
     Data,
     model_fingerprints,
+    refuse_dealing,
     refuse_other_model,
     refuse_overruled,
     refuse_unrepeatable,
@@ -92,6 +93,7 @@ def run(
     if metrics is not None:
         settings["metrics"], own = own_metrics(metrics)
     spec = Spec.of((spec.as_dict() if spec else {}) | settings)
+    refuse_dealing(spec, settings)
     check_names(spec.metrics, own)
     with voice(progress is True), single_threaded():
         folder = RunFolder(_path(out, "out") if out is not None else None)

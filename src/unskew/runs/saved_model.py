@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unskew.core.engine import Job, RunPlan
+from unskew.core.kept import OWN_MODEL, refuse_far
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed
-from unskew.core.store import OWN_MODEL
 from unskew.core.types import Tree
 from unskew.data.intake import Intake
 from unskew.errors import InputError
@@ -260,7 +260,9 @@ class LoadedRun(Predicts):
             )
             raise InputError(f"client {client!r} has no model of its own: {why}")
         assert state is not None
-        return self._built(_prefixed(state.clients.get(OWN_MODEL, int(at), {})))
+        model = state.clients.get(OWN_MODEL, int(at), {})
+        refuse_far(client, model)
+        return self._built(_prefixed(model))
 
     @cached_property
     def intake(self) -> Intake:  # type: ignore[override]

@@ -154,6 +154,8 @@ def _set_up_sites(
             "a run at real sites names its data set and its model; they cannot be given in Python, since code and "
             "samples are never sent"
         )
+    if known is None and (dealing := _dealing(spec)):
+        warn(f"real sites have their own samples, so {', '.join(dealing)} of the simulation deal nothing")
     joined = import_object("unskew.sites.join:join_sites", "engine")(
         spec, Method.parse(spec.method if method is None else method), known
     )
@@ -167,6 +169,13 @@ def _set_up_sites(
         raise
     setup.about["sites"] = joined.about
     return setup
+
+
+def _dealing(spec: Spec) -> list[str]:
+    """The settings that deal samples and were written."""
+    said = spec.said()
+    asked = [name for name in names(Spec, "dealing") if name in said and name != "partition_seed"]
+    return [name for name in asked if said[name] != Spec.__dataclass_fields__[name].default]
 
 
 def load(

@@ -25,6 +25,10 @@ class Unsaid(str):
     """A default that gives way to what other settings say; written out by a user, the same words are plain text."""
 
 
+class Unnamed(str):
+    """The data set that a simulation takes where nobody names one; real sites are judged by one that is named."""
+
+
 class UnsaidNumber(int):
     """A default that gives way to the data; written out by a user, the same number is a plain one."""
 
@@ -34,7 +38,7 @@ class Spec:
     """A run's settings. A field's help is its flag's help."""
 
     dataset: str = setting(
-        "digits",
+        Unnamed("digits"),
         "reading",
         "A data set's name, or a path to own data (.npz, .csv, .parquet, a folder).",
         is_file=True,
@@ -294,6 +298,7 @@ class Spec:
                 f"dataset of a spec is a data set's name or a path, not a {type(self.dataset).__name__}; give what was "
                 "made in Python to run itself: unskew.run(spec, dataset=...)"
             )
+        unnamed = isinstance(self.dataset, Unnamed)
         for name in ("dataset", "partition", "data_folder", "sites"):
             object.__setattr__(self, name, anchor_paths(getattr(self, name)))
         if isinstance(self.network, str):
@@ -311,6 +316,8 @@ class Spec:
                 if getattr(self, name) is not None:
                     read(given)
         self._settle_partition(unsaid)
+        if unnamed:
+            object.__setattr__(self, "dataset", Unnamed(self.dataset))
         if default_cohort:
             object.__setattr__(self, "cohort", UnsaidNumber(self.cohort))
         if self.epochs is not None and self.steps is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import torch
@@ -17,11 +17,13 @@ from unskew.core.dispatch import STATISTICS, gather_results
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import OWN, Moment
 from unskew.core.holdings import Holdings
+from unskew.core.kept import KEPT_MODEL, OWN_MODEL
 from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing
 from unskew.core.slots import Prepare
 from unskew.core.state import State
+from unskew.core.store import ClientStore
 from unskew.core.task import Sums
 from unskew.core.types import Ids, Leg, Tree, Update, leaves, nbytes
 from unskew.core.upload import decode_update
@@ -30,11 +32,16 @@ from unskew.errors import InputError, RunFailed
 from unskew.sites import wire
 from unskew.sites.asking import Asking
 from unskew.sites.carrier import MOST_MESSAGE
-from unskew.sites.kept import ROUND
 from unskew.sites.messages import BadMessage
+from unskew.sites.versions import Versions
 
 ROOM = 64 * 2**20
 """Bytes that an answer may take beside the models in it."""
+
+AT_ONCE = 256 * 2**20
+"""Bytes of models that clients keep and that are judged together."""
+
+Found = TypeVar("Found")
 
 MODELS = 8
 """Models' worth of numbers that a client's answer may hold: the trained one, and what parts report."""
@@ -62,9 +69,7 @@ class Sites:
         self.asking, self.members, self.run = asking, members, run
         self._home = np.concatenate([np.full(m.clients, i) for i, m in enumerate(members)])
         self._data: DeviceData | None = None
-        self._visits = (-1, 0)  # the round, and how many legs of it were asked for
-        self._saved: list[Mapping[str, Mapping[int, int]]] = []
-        self._commit: dict[str, Any] | None = None
+        self.versions = Versions()
 
     # --- verbs
 
@@ -82,7 +87,7 @@ class Sites:
         places = {m: at for m, at in places.items() if len(at)}
         if not places:
             return gather_results(job, leg, rows, [])
-        version = self._next_version(round_inputs.t)
+        version, commit = self.versions.next(round_inputs.t), self.versions.take_commit()
         requests = {
             m.site: self._request(job.roster, m)
             | {
@@ -91,8 +96,8 @@ class Sites:
                 "leg": wire.write_leg(leg, at),
                 "shared": dict(round_inputs.shared),
                 "moment": wire.write_moment(round_inputs.moment, leg.clients[at]),
-                "memory": self._versions(round_inputs, leg.clients[at]),
-                "commit": self._commit,
+                "memory": self.versions.of(round_inputs.store, leg.clients[at]),
+                "commit": commit,
             }
             for m, at in places.items()
         }
@@ -112,11 +117,13 @@ class Sites:
             kept = {name: update.memory.get(name, {}) for name in names}
             if job.batch_norm == "local":
                 kept[STATISTICS] = update.memory.get(STATISTICS, {})
+            if leg.keeps or leg.blend is not None:
+                name = OWN_MODEL if leg.source == "own" else KEPT_MODEL
+                kept[name] = update.memory[name]
             return decode_update(job, leg, replace(update, memory=kept))
 
         most = min(MOST_MESSAGE, ROOM + MODELS * model * max(len(at) for at in asked.values()))
         found = self._alike(self.asking.all("visit", requests, read, most))
-        self._commit = None
         return self._joined(job, leg, found)
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
@@ -149,15 +156,36 @@ class Sites:
                     raise BadMessage("an answer holds numbers that are not finite")
             return answers
 
-        found = self.asking.all("query", requests, read)
-        for site in requests:
-            if site not in found:
-                raise RunFailed(
-                    f"{query.part} asks all its clients, and site {site} {self.asking.lost.get(site, 'is away')}; "
-                    "go on with `unskew resume` once it is back"
-                )
+        found = self._all_of(requests, self.asking.all("query", requests, read), query.part)
         answer = {int(c): tree for site in requests for c, tree in zip(asked[site], found[site], strict=True)}
         yield from (answer[int(client)] for client in clients)
+
+    def kept_models(self, job: Job, clients: Ids, store: ClientStore) -> Iterator[Tree]:
+        """Copies of models that clients keep, as many at a time as one message to each site brings."""
+        model = nbytes(job.net.initial)
+        together = max(1, AT_ONCE // model)
+        for first in range(0, len(clients), together):
+            some = clients[first : first + together]
+            asked = {m.site: some[self._home[some] == i] for i, m in enumerate(self.members)}
+            requests = {
+                site: {"run": self.run, "clients": ids, "memory": self.versions.of(store, ids)}
+                for site, ids in asked.items()
+                if len(ids)
+            }
+
+            def read(
+                site: str, told: Mapping[str, Any], asked: dict[str, Ids] = asked
+            ) -> list[tuple[int, Tree]]:
+                models = wire.sequence(told, "models")
+                if len(models) != len(asked[site]):
+                    raise BadMessage("it has models of other clients than were asked")
+                checked = [wire.tree_like(one, job.net.initial, None, "a model") for one in models]
+                return list(zip(asked[site].tolist(), checked, strict=True))
+
+            most = ROOM + 2 * model * together
+            found = self._all_of(requests, self.asking.all("models", requests, read, most), "judging")
+            by_client = {client: tree for pairs in found.values() for client, tree in pairs}
+            yield from (by_client[int(client)] for client in some)
 
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
         """The test set is judged here, clients' own samples where they are; who is lost counts as without samples."""
@@ -214,39 +242,21 @@ class Sites:
         return {"sites": self.asking.take_notes()}
 
     def checkpointed(self, state: State) -> None:
-        """A checkpoint stands: with the next leg sites are told which versions the last two need; the rest can go."""
-        named: dict[str, dict[int, int]] = {}
-        for part, rows in state.clients.rows.items():
-            for client in rows:
-                row = state.clients.get(part, client, {})
-                if set(row) == {"version"}:
-                    named.setdefault(part, {})[client] = int(row["version"])
-        self._saved = [*self._saved[-1:], named]
-        if len(self._saved) == 2:
-            needed: dict[str, dict[str, list[int]]] = {}
-            for saved in self._saved:
-                for part, clients in saved.items():
-                    for client, version in clients.items():
-                        needed.setdefault(part, {}).setdefault(str(client), []).append(version)
-            self._commit = {"needed": needed, "before": (state.round + 1) * ROUND}
+        """A checkpoint stands: with the next leg sites are told which versions it and the one before need."""
+        self.versions.checkpointed(state)
 
-    def _next_version(self, t: int) -> int:
-        before, legs = self._visits
-        self._visits = t, legs + 1 if before == t else 0
-        return (t + 1) * ROUND + self._visits[1]
+    def _all_of(self, requests: Mapping[str, Any], found: dict[str, Found], who: str) -> dict[str, Found]:
+        """What was found, where every site that was asked has answered."""
+        for site in requests:
+            if site not in found:
+                raise RunFailed(
+                    f"{who} asks all its clients, and site {site} {self.asking.lost.get(site, 'is away')}; "
+                    "go on with `unskew resume` once it is back"
+                )
+        return found
 
     def _request(self, roster: Roster, member: Member) -> dict[str, Any]:
         return {"run": self.run, "roster": wire.write_roster(roster, member.ids)}
-
-    def _versions(self, inputs: RoundInputs, clients: Ids) -> dict[str, dict[str, int]]:
-        """The versions of what these clients remember, by part."""
-        found: dict[str, dict[str, int]] = {}
-        for part in inputs.store.rows:
-            for client in clients.tolist():
-                row = inputs.store.get(part, client, {})
-                if set(row) == {"version"}:
-                    found.setdefault(part, {})[str(client)] = int(row["version"])
-        return found
 
     def _alike(self, found: dict[str, Update]) -> dict[str, Update]:
         """The updates that look as most do: parts' reports have shapes that only clients know."""

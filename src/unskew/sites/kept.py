@@ -1,8 +1,8 @@
-"""What a site's clients remember, on the site's own disk: by run, client, part and version.
+"""What a site's clients remember, and the models that they keep, on the site's own disk.
 
-A version is named by the coordinator, which keeps the names of those that landed in its own checkpoints. So a memory
-counts only once the upload beside it has landed, and a run that goes on from an older checkpoint finds the memories of
-that round. ``keep_only`` is the coordinator's word that others are not needed any more.
+Both lie by run, client, part and version. A version is named by the coordinator, which keeps the names of those that
+landed in its own checkpoints. So a memory counts only once the upload beside it has landed, and a run that goes on from
+an older checkpoint finds the memories of its round. ``keep_only`` is the coordinator's word that others are not needed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from unskew.sites.messages import BadMessage, Message
 
 ROUND = 1_000_000
 """Versions of a round: round t has those from (t + 1) * ROUND on."""
+
+NOTHING = 0
+"""The version of what was kept before and is not needed any more."""
 
 
 class KeptMemories:

@@ -35,7 +35,7 @@ class Policy:
     packages: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "allow", read_allowed(",".join(self.allow)))
+        object.__setattr__(self, "allow", read_allowed(",".join(self.allow), bool(self.packages)))
         for name in ("min_samples", "min_clients", "max_rounds"):
             value = getattr(self, name)
             if value is None and name == "max_rounds":

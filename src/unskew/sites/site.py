@@ -60,6 +60,7 @@ class Site:
             "visit": self._visit,
             "query": self._query,
             "evaluate": self._evaluate,
+            "models": self._models,
             "commit": self._commit,
             "end": self._end,
         }
@@ -172,12 +173,13 @@ class Site:
             # how many samples were trained on tells then how many of a class there are
             self.policy.check(self.name, "training on samples of chosen classes", LABEL_COUNTS)
         found = run.visit(told)
+        sent = "how far models went that its clients keep" if told["leg"]["keeps"] else "trained models"
         beside = [f"what {part} reports" for part, tree in found["uploads"].items() if tree]
         if self.policy.allows(ACCURACIES):
             beside.append("their losses")
         else:
             found["vectors"]["loss"] = torch.full_like(found["vectors"]["loss"], torch.nan)
-        return ", and ".join(["trained models", *beside]), found
+        return ", and ".join([sent, *beside]), found
 
     def _query(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         run, name = self._of(told), str(told["part"])
@@ -193,6 +195,9 @@ class Site:
     def _evaluate(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         self.policy.check(self.name, "the run", ACCURACIES)
         return ACCURACIES, self._of(told).evaluate(told)
+
+    def _models(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        return "copies of the models that its clients keep", self._of(told).models(told)
 
     def _commit(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "nothing", self._of(told).commit(told)
@@ -234,6 +239,7 @@ WORDS = {
     "counts": LABEL_COUNTS,
     "visit": "training",
     "evaluate": ACCURACIES,
+    "models": "the models that its clients keep, to judge them",
     "commit": "forgetting what no checkpoint needs",
     "end": "the end of the run",
 }

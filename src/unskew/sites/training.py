@@ -12,13 +12,14 @@ import torch
 
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.holdings import Holdings
+from unskew.core.kept import KEPT_MODEL, OWN_MODEL, blended
 from unskew.core.method import Method
 from unskew.core.query import answer_here
 from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
 from unskew.core.store import ClientStore
-from unskew.core.types import Ids
+from unskew.core.types import Ids, Leg, stack
 from unskew.data.dataset import Dataset
 from unskew.data.intake import Intake
 from unskew.engines.loop import Loop
@@ -26,7 +27,7 @@ from unskew.errors import InputError
 from unskew.runs.setup import make_net
 from unskew.sites import wire
 from unskew.sites.data import SiteData
-from unskew.sites.kept import KeptMemories
+from unskew.sites.kept import NOTHING, KeptMemories
 from unskew.sites.messages import BadMessage
 
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
@@ -139,14 +140,30 @@ class SiteRun:
         self._only_mine(leg.clients)
         moment = wire.read_moment(wire.mapping(told, "moment"))
         shared = wire.mapping(told, "shared")
-        inputs = RoundInputs(job.roster, shared, self._store(told), moment, float(told["decay"]))
+        store = self._store(told)
+        inputs = RoundInputs(job.roster, shared, store, moment, float(told["decay"]))
+        went_on = leg.blend is not None
+        leg = _from_kept(leg, store)
         update = self.loop.visit(job, leg, np.arange(len(leg.clients)), inputs)
         version, versions = int(told["version"]), {}
         for part, stacked in update.memory.items():
             if stacked:
                 self.memories.put(part, leg.clients, version, stacked)
                 versions[part] = version
-        return wire.write_update(update, versions)
+        if leg.keeps:
+            name = OWN_MODEL if leg.source == "own" else KEPT_MODEL
+            self.memories.put(name, leg.clients, version, {"model": update.params, "moved": update.moved})
+            versions[name] = version
+        elif went_on:
+            versions[KEPT_MODEL] = NOTHING  # it is uploaded, so nobody will ask for it again
+        return wire.write_update(update, versions, leg.keeps)
+
+    def models(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """The models that these clients keep for themselves."""
+        store = self._store(told)
+        clients = wire.ids(told, "clients")
+        self._only_mine(clients)
+        return {"models": [store.get(OWN_MODEL, int(client), {})["model"] for client in clients]}
 
     def query(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """What each of these clients answers."""
@@ -206,3 +223,18 @@ class SiteRun:
     def _only_mine(self, clients: Ids) -> None:
         if not set(clients.tolist()) <= set(self._here().tolist()):
             raise InputError("clients are asked for that do not live at this site")
+
+
+def _from_kept(leg: Leg, store: ClientStore) -> Leg:
+    """The leg with the models that its clients keep here, where they go on from those."""
+    who = leg.clients.tolist()
+    if leg.source == "own":
+        start = stack([store.get(OWN_MODEL, client, {"model": leg.start})["model"] for client in who])
+        return replace(leg, start=start, stacked=True)
+    if leg.blend is None:
+        return leg
+    if not all(store.has(KEPT_MODEL, client) for client in who) or leg.carry is None:
+        raise BadMessage("a client is to go on with a model that it does not keep")
+    kept = stack([store.get(KEPT_MODEL, client, {}) for client in who])
+    carry = replace(leg.carry, moved=kept["moved"])
+    return blended(replace(leg, start=kept["model"], stacked=True, carry=carry))

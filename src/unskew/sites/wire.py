@@ -15,19 +15,28 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
+from unskew.core.faults import finite
 from unskew.core.held import Moment
 from unskew.core.roster import Roster
 from unskew.core.task import Sums
 from unskew.core.types import NONE, Ids, Leg, Message, PerClient, Tree, Update, leaves, rows
+from unskew.core.visits import change_norms
 from unskew.data.dataset import Dataset
 from unskew.sites.messages import BadMessage
+from unskew.sites.values import ids as ids
+from unskew.sites.values import mapping as mapping
+from unskew.sites.values import sequence as sequence
+from unskew.sites.values import tree_like as tree_like
+from unskew.sites.values import vector as vector
+
+STAND_IN = "kept"
+"""The number that stands for a model that its client keeps: how far it went in this leg."""
 
 CARRIED = ("work", "reach", "pulled", "steps")
 """What a client goes on with from an unfinished visit, beside how far the model was moved."""
 
 VECTORS = ("work", "reach", "pulled", "lr", "examples", "steps", "samples", "loss", "held", "drawn")
-WHOLE = ("steps", "samples", "held", "drawn", "sent")
-"""What an update says of each client in one number, and which of these are whole numbers."""
+"""What an update says of each client in one number."""
 
 
 # --- to a site
@@ -39,19 +48,26 @@ def write_leg(leg: Leg, at: Ids) -> dict[str, Any]:
     carry = None
     if leg.carry is not None:
         before = leg.carry.take(at)
-        carry = {name: getattr(before, name) for name in CARRIED} | {"moved": before.moved}
+        carry = {name: getattr(before, name) for name in CARRIED}
+        carry["moved"] = (
+            before.moved if leg.blend is None else None
+        )  # who keeps a model knows how far it went
     settings = leg.settings.rows(at)
     return {
         "clients": leg.clients[at],
         "start": rows(leg.start, index) if leg.stacked else leg.start,
         "stacked": leg.stacked,
-        "anchor": leg.anchor,
+        "anchor": None if leg.anchor is leg.start else leg.anchor,
+        "anchored": leg.anchor is not None,
         "epochs": leg.epochs,
         "done": leg.done,
         "settings": {name: getattr(settings, name) for name in ("batch", "lr", "per_class")},
         "carry": carry,
         "closing": leg.closing,
         "upload": leg.upload,
+        "own": leg.source == "own",
+        "keeps": leg.keeps,
+        "blend": None if leg.blend is None else leg.blend[index],
     }
 
 
@@ -60,23 +76,33 @@ def read_leg(told: Mapping[str, Any], like: Tree, trainable: tuple[str, ...]) ->
     clients, stacked = ids(told, "clients"), bool(told["stacked"])
     count = len(clients)
     start = tree_like(told["start"], like, count if stacked else None, "the model")
-    anchor = None if told["anchor"] is None else tree_like(told["anchor"], like, None, "the global model")
+    anchor = start if told["anchored"] and not stacked else None
+    if told["anchor"] is not None:
+        anchor = tree_like(told["anchor"], like, None, "the global model")
+    blend = None if told["blend"] is None else vector(told["blend"], count, "blend")
+    if blend is not None and (stacked or anchor is None):
+        raise BadMessage("models that clients keep are to be blended with nothing")
     given = {k: None if v is None else np.asarray(v) for k, v in mapping(told, "settings").items()}
     for name, values in given.items():
         if values is not None and len(values) != count:
             raise BadMessage(f"{name} is not one a client")
     carry = None
     if told["carry"] is not None:
-        moved = tree_like(told["carry"]["moved"], {k: like[k] for k in trainable}, count, "how far it went")
+        moved = told["carry"]["moved"]
+        if blend is None:
+            moved = tree_like(moved, {k: like[k] for k in trainable}, count, "how far it went")
+        elif moved is not None:
+            raise BadMessage("who keeps a model is told how far it went")
         numbers: dict[str, Any] = {name: vector(told["carry"][name], count, name) for name in CARRIED}
         nothing = torch.zeros(count, dtype=torch.float64)
         carry = Update(
-            np.arange(count), clients, {}, {}, moved,
+            np.arange(count), clients, {}, {}, moved or {},
             **numbers, lr=nothing, examples=nothing, samples=nothing.long(), loss=nothing,
         )  # fmt: skip
     return Leg(
         clients, start, stacked, anchor, float(told["epochs"]), float(told["done"]), PerClient(**given),
-        carry, bool(told["closing"]), bool(told["upload"]),
+        carry, bool(told["closing"]), bool(told["upload"]), "own" if told["own"] else "server",
+        bool(told["keeps"]), blend,
     )  # fmt: skip
 
 
@@ -127,10 +153,16 @@ def read_roster(told: Mapping[str, Any], dataset: Dataset) -> Roster:
 # --- from a site
 
 
-def write_update(update: Update, versions: Mapping[str, int]) -> dict[str, Any]:
-    """What leaves a site of an update; memories stay, and are named by their version."""
+def write_update(update: Update, versions: Mapping[str, int], keeps: bool = False) -> dict[str, Any]:
+    """What leaves a site of an update; memories stay, and are named by their version, and so do models that clients
+    keep: of each is told how far it went, or that it is not finite."""
+    params = update.params
+    if keeps:
+        gone = torch.tensor(change_norms(update), dtype=torch.float64)
+        gone[torch.from_numpy(~finite(update))] = torch.nan
+        params = {STAND_IN: gone}
     return {
-        "params": update.params,
+        "params": params,
         "vectors": {name: getattr(update, name) for name in VECTORS},
         "uploads": update.uploads,
         "sent": update.sent,
@@ -152,13 +184,18 @@ def read_update(
     count, index = len(at), torch.from_numpy(at)
     template = {k: v[0] for k, v in leg.start.items()} if leg.stacked else leg.start
     base = {k: v[index] if leg.stacked else v.expand(count, *v.shape) for k, v in leg.start.items()}
+    if leg.blend is not None and leg.anchor is not None:  # what a client began with is its own blend
+        base = {k: v.expand(count, *v.shape) for k, v in leg.anchor.items()}
+    if leg.keeps:
+        none = torch.zeros(count, dtype=torch.float64)
+        template, base, trainable = {STAND_IN: none.sum()}, {STAND_IN: none}, ()
     messages = [_read_upload(one, template, trainable) for one in sequence(told, "messages")]
     if messages and len(messages) != count:
         raise BadMessage("it encodes the updates of other clients than were asked")
     kept = [k for k in template if not messages or k not in trainable]
     params = tree_like(told["params"], {k: template[k] for k in kept}, count, "the trained model")
     moved: Tree = {}
-    if not messages:
+    if not messages and leg.blend is None:
         moved = {k: params[k] - base[k] for k in trainable}
         if leg.carry is not None:
             before = leg.carry.take(at).moved
@@ -234,57 +271,3 @@ def no_sums(like: Sums, count: int) -> Sums:
     tables = {f.name: getattr(like, f.name) for f in fields(like) if f.name != "answers"}
     zeros: dict[str, Any] = {k: np.zeros((count, *v.shape[1:]), v.dtype) for k, v in tables.items()}
     return type(like)(**zeros)
-
-
-# --- checks
-
-
-def tree_like(told: Any, like: Tree, count: int | None, what: str) -> Tree:
-    """Tensors of exactly these names, types and shapes, with a row a client where ``count`` is given."""
-    if not isinstance(told, dict) or set(told) != set(like):
-        raise BadMessage(f"{what} is made of other tensors than the run's model")
-    found: Tree = {}
-    for name, expected in like.items():
-        shape = tuple(expected.shape) if count is None else (count, *expected.shape)
-        value = told[name]
-        if not isinstance(value, torch.Tensor) or tuple(value.shape) != shape:
-            raise BadMessage(f"{name} of {what} has another shape than the run's model")
-        if value.dtype != expected.dtype:
-            raise BadMessage(f"{name} of {what} is of another type than the run's model")
-        found[name] = value
-    return found
-
-
-def vector(told: Any, count: int, name: str) -> torch.Tensor:
-    """One number a client."""
-    kind = torch.int64 if name in WHOLE else torch.float64
-    if not isinstance(told, torch.Tensor) or told.shape != (count,) or told.dtype != kind:
-        raise BadMessage(f"{name} is not one number a client")
-    if name in (*WHOLE, "examples") and bool((told < 0).any()):
-        raise BadMessage(f"{name} cannot be below 0")
-    if name not in (*WHOLE, "loss") and not bool(torch.isfinite(told).all()):
-        raise BadMessage(
-            f"{name} is no finite number"
-        )  # NaN in a model is the round's to refuse, by its client
-    return told
-
-
-def ids(told: Mapping[str, Any], name: str) -> Ids:
-    value = told.get(name)
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype != np.int64:
-        raise BadMessage(f"{name} is no list of whole numbers")
-    return value
-
-
-def mapping(told: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = told.get(name)
-    if not isinstance(value, dict):
-        raise BadMessage(f"{name} has no names")
-    return value
-
-
-def sequence(told: Mapping[str, Any], name: str) -> list[Any]:
-    value = told.get(name)
-    if not isinstance(value, list):
-        raise BadMessage(f"{name} is no list")
-    return value

@@ -2,7 +2,7 @@
 
 Parts say in a phrase what leaves a client beyond a model update (``unskew methods``). A policy allows kinds of
 disclosure, each by the words that such phrases have in common; a phrase that no kind covers, of a part of one's own, is
-allowed by itself, as it is written.
+allowed by itself, as it is written, at a site that runs code of a package of one's own.
 """
 
 from __future__ import annotations
@@ -48,17 +48,19 @@ def consent_words(phrase: str) -> list[str]:
     return kinds_of(phrase) or [phrase]
 
 
-def read_allowed(text: str) -> frozenset[str]:
-    """The kinds that ``label counts, features`` allows; words that nobody could ask for are refused."""
+def read_allowed(text: str, packages: bool = False) -> frozenset[str]:
+    """The kinds that ``label counts, features`` allows; words that nobody could ask for are refused.
+
+    ``packages``: parts of one's own may run there, so that a phrase of theirs may be meant.
+    """
     words = [" ".join(word.split()) for word in text.split(",")]
-    return frozenset(_known(word) for word in words if word)
+    return frozenset(_known(word, packages) for word in words if word)
 
 
-def _known(word: str) -> str:
+def _known(word: str, packages: bool) -> str:
     if word.lower() in KINDS:
         return word.lower()
-    if not kinds_of(word) and len(word.split()) > 2:
+    if packages and not kinds_of(word) and len(word.split()) > 2:
         return word  # the phrase of a part of one's own
-    raise InputError(
-        f"a site cannot allow {word!r}; write one of {', '.join(KINDS)}, or the whole phrase of a part of your own"
-    )
+    own = ", or the whole phrase of a part of your own" if packages else ""
+    raise InputError(f"a site cannot allow {word!r}; write one of {', '.join(KINDS)}{own}")

@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import unskew
+from unskew.core.kept import OWN_MODEL
 from unskew.core.method import Method
-from unskew.core.store import OWN_MODEL, ClientStore
+from unskew.core.store import ClientStore
 from unskew.engines.cpu.fast import FastCPU
 from unskew.errors import InputError
 from unskew.parts.schedule import alone

@@ -46,6 +46,7 @@ class Alone(Schedule):
                     anchor=params,
                     settings=cohort.settings.rows(some),
                     upload=False,
+                    keeps=True,
                     source="own",
                 )
             )

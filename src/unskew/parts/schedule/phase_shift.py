@@ -67,7 +67,7 @@ class PhaseShift(Schedule):
         cohort, ages = self._joining(play, queue, first=behind is None)
         groups = [Queue(ages, cohort.settings, None, cohort.clients)]
         if len(queue.clients):
-            queue = replace(queue, ages=queue.ages + 1, update=_corrected(queue, params, behind, play.roster))
+            queue = _corrected(replace(queue, ages=queue.ages + 1), behind, play.roster)
             groups.insert(0, queue)
         self._note(play, groups)
         landing: list[Queue] = []
@@ -82,6 +82,10 @@ class PhaseShift(Schedule):
         uploaded = [g.update for g in landing if g.update is not None and len(g.update)]
         # also where nobody uploads there is something to combine: what was late in the last round lands in this one
         nothing = [u.take(NOBODY) for u in updates[:1]] or [play.train(Leg(NOBODY, params))]
+        if not all(
+            update.moved for update in uploaded
+        ):  # clients far away keep to themselves how far they went
+            uploaded = [replace(update, moved={}) for update in uploaded]
         update = Update.joined(uploaded or nothing)
         update = replace(update, base=expand(params, len(update)))
         if play.last:
@@ -106,17 +110,19 @@ class PhaseShift(Schedule):
 
     def _trained(self, play: Play, params: Tree, group: Queue, out: bool) -> Queue:
         """A group after this round's training, without those who were lost."""
-        start = params if group.update is None else group.update.params
+        kept = {} if group.update is None else group.update.params
         leg = Leg(
             group.clients,
-            start,
-            stacked=group.update is not None,
+            kept or params,
+            stacked=bool(kept),
             anchor=params,
             epochs=(self.n + 1) / (2 * self.n) if self.mode == "epoch" else 1.0,
             settings=group.settings,
             carry=group.update,
             closing=out,
             upload=out,
+            keeps=not out,
+            blend=group.share,
         )
         update = play.train(leg)
         return replace(group.take(update.rows), update=update)
@@ -144,12 +150,14 @@ class Queue:
 
     ages: Ids
     settings: PerClient
-    update: Update | None  # None: they start from the global model
+    update: Update | None  # None: they start from the global model; far away it is without the models
     clients: Ids
+    share: Tensor | None = None  # how much of its own model each goes on with
 
     def take(self, rows: Ids) -> Queue:
         update = None if self.update is None else self.update.take(rows)
-        return Queue(self.ages[rows], self.settings.rows(rows), update, self.clients[rows])
+        share = None if self.share is None else self.share[torch.from_numpy(rows)]
+        return Queue(self.ages[rows], self.settings.rows(rows), update, self.clients[rows], share)
 
     @staticmethod
     def joined(groups: list[Queue]) -> Queue | None:
@@ -187,18 +195,13 @@ def share_of_phase(whole: int, n: int, t: int) -> int:
     return (t + 1) * whole // n - t * whole // n
 
 
-def _corrected(queue: Queue, params: Tree, behind: Tensor | None, roster: Roster) -> Update:
-    """Every client's own model blended with the global one (algorithm 3, line 8)."""
+def _corrected(queue: Queue, behind: Tensor | None, roster: Roster) -> Queue:
+    """Every client's own model will be blended with the global one (algorithm 3, line 8)."""
     assert queue.update is not None
     own: Array = roster.weigh[queue.clients].astype(np.float64)
     others = 0.0 if behind is None else float(behind)
     total = own + others
     keep = torch.from_numpy(np.where(total > 0, own / np.maximum(total, 1e-300), 0.0))
-
-    def blend(mine: Tensor, globally: Tensor) -> Tensor:
-        share = keep.to(mine.device).view(-1, *[1] * globally.dim())
-        return (share * mine.double() + (1 - share) * globally.double()).to(mine.dtype)
-
     update = queue.update
-    blended = {k: blend(v, params[k]) for k, v in update.params.items()}
-    return replace(update, params=blended, reach=update.reach * keep, pulled=update.pulled * keep)
+    update = replace(update, reach=update.reach * keep, pulled=update.pulled * keep)
+    return replace(queue, update=update, share=keep)
