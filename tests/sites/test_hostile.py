@@ -14,6 +14,7 @@ from local_sites import LocalSites, deal
 from unskew.cli import main
 from unskew.core.method import Method
 from unskew.data import load
+from unskew.errors import RunFailed
 from unskew.runs.load_data import load_federation
 from unskew.runs.spec import Spec
 from unskew.sites.data import SiteData
@@ -119,6 +120,44 @@ def test_a_wrong_answer_is_refused_and_said(two_good, change, said):
         assert said in line["sites"]["lost"]["east"]
         assert line["answered"] == 2
     assert all(bool(torch.isfinite(v).all()) for v in run.state.params.values())
+
+
+def answering(change_tree):
+    """A site whose answers to questions are changed before they leave."""
+
+    def change(site):
+        def answer(request: bytes) -> bytes:
+            found = Message.decode(site.answer(request))
+            if "answers" in found.values:
+                changed = [change_tree(dict(tree)) for tree in found.values["answers"]]
+                found = replace(found, values=dict(found.values) | {"answers": changed})
+            return found.encode()
+
+        return answer
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            lambda tree: {k: v * torch.nan if v.is_floating_point() else v for k, v in tree.items()},
+            "not finite",
+        ),
+        (lambda tree: {k: v[..., None] for k, v in tree.items()}, "looks unlike the others'"),
+        (lambda tree: {f"{k}x": v for k, v in tree.items()}, "looks unlike the others'"),
+        (
+            lambda tree: tree | {"more": torch.zeros(90 * 2**20, dtype=torch.uint8)},
+            "is the most that was expected",
+        ),
+        (lambda tree: 3, "no tensor"),
+    ],
+)
+def test_a_wrong_answer_to_a_question_ends_the_run_in_a_sentence(two_good, change, said):
+    two_good.restart("east", change=answering(change))
+    with pytest.raises(RunFailed, match=f"ccvr asks all its clients, and site east .*{said}"):
+        unskew.run(SETTINGS, method="ccvr", rounds=1, sites=str(two_good.folder), progress=False)
 
 
 def test_nan_is_refused_as_in_a_simulation(two_good):

@@ -13,6 +13,7 @@ import pytest
 from unskew import InputError
 from unskew.cli import main
 from unskew.sites.extra import need_extra
+from unskew.sites.flower.limits import Limit, largest
 from unskew.sites.flower.process_file import find_process, note_process, stop_process
 from unskew.sites.flower.processes import environment
 from unskew.sites.flower.superlink import SitesOnly, is_open
@@ -32,7 +33,7 @@ from unskew.sites.flower.superlink import SitesOnly, is_open
         ("/v1/control/start-run", "", False),
     ],
 )
-def test_other_machines_reach_what_is_for_sites_alone(path, client, opened):
+def test_other_machines_reach_what_is_for_sites_alone(path, client, opened, tmp_path):
     """Flower's control interface asks nobody who they are."""
     assert is_open(path, client) is opened
     reached, told = [], []
@@ -43,9 +44,39 @@ def test_other_machines_reach_what_is_for_sites_alone(path, client, opened):
     async def send(event):
         told.append(event.get("status"))
 
-    asyncio.run(SitesOnly(inner)({"type": "http", "path": path, "client": (client, 1)}, None, send))
+    asyncio.run(SitesOnly(inner, tmp_path)({"type": "http", "path": path, "client": (client, 1)}, None, send))
     assert reached == ([path] if opened else [])
     assert told == ([] if opened else [403, None])
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_the_server_takes_no_more_from_a_site_than_a_run_expects(tmp_path, monkeypatch, said):
+    """A site that sends 10 GB is hung up on once that is clear: at once where it says so, else at the limit."""
+    monkeypatch.setattr("unskew.sites.flower.limits.USUAL", 100)
+    monkeypatch.setattr("unskew.sites.flower.limits.OVERHEAD", 0)
+    taken, told = [], []
+
+    async def inner(scope, receive, send):
+        while (event := await receive())["type"] == "http.request" and event["more_body"]:
+            taken.append(len(event["body"]))
+
+    async def endless():
+        return {"type": "http.request", "body": b"x" * 60, "more_body": True}
+
+    async def send(event):
+        told.append(event.get("status"))
+
+    headers = [(b"content-length", b"10000000000")] if said else []
+    scope = {"type": "http", "path": "/v1/fleet/push-object", "client": ("192.0.2.9", 1), "headers": headers}
+    asyncio.run(SitesOnly(inner, tmp_path)(scope, endless, send))
+    assert (taken, told) == (([], [413, None]) if said else ([60], []))
+    limit = Limit(tmp_path)
+    limit.set(130)
+    taken.clear()
+    asyncio.run(SitesOnly(inner, tmp_path)(scope | {"headers": []}, endless, send))
+    assert taken == [60, 60]
+    limit.close()
+    assert largest(tmp_path) == 100
 
 
 def test_a_site_passes_on_no_messages_but_ours(tmp_path):

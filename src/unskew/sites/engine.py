@@ -6,7 +6,7 @@ name, in its checkpoints, and the site has the memory under that name on its own
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeVar
 
@@ -40,6 +40,9 @@ ROOM = 64 * 2**20
 
 AT_ONCE = 256 * 2**20
 """Bytes of models that clients keep and that are judged together."""
+
+WIDEST = 128
+"""How many times as many numbers as a sample has a layer may make of it."""
 
 Found = TypeVar("Found")
 
@@ -123,7 +126,7 @@ class Sites:
             return decode_update(job, leg, replace(update, memory=kept))
 
         most = min(MOST_MESSAGE, ROOM + MODELS * model * max(len(at) for at in asked.values()))
-        found = self._alike(self.asking.all("visit", requests, read, most))
+        found = self._alike(self.asking.all("visit", requests, read, most), _look_of_update)
         return self._joined(job, leg, found)
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
@@ -156,7 +159,12 @@ class Sites:
                     raise BadMessage("an answer holds numbers that are not finite")
             return answers
 
-        found = self._all_of(requests, self.asking.all("query", requests, read), query.part)
+        numbers = int(np.prod(job.roster.dataset.shape)) * WIDEST
+        most = sum(int(n) for n in job.roster.sizes[clients]) * numbers * 8 + len(clients) * MODELS * nbytes(
+            model
+        )
+        told = self.asking.all("query", requests, read, min(MOST_MESSAGE, ROOM + most))
+        found = self._all_of(requests, self._alike(told, _look_of_answers), query.part)
         answer = {int(c): tree for site in requests for c, tree in zip(asked[site], found[site], strict=True)}
         yield from (answer[int(client)] for client in clients)
 
@@ -258,17 +266,15 @@ class Sites:
     def _request(self, roster: Roster, member: Member) -> dict[str, Any]:
         return {"run": self.run, "roster": wire.write_roster(roster, member.ids)}
 
-    def _alike(self, found: dict[str, Update]) -> dict[str, Update]:
-        """The updates that look as most do: parts' reports have shapes that only clients know."""
-        layouts = {site: _layout(update) for site, update in found.items()}
-        if len(set(layouts.values())) < 2:
-            return found
-        every = list(layouts.values())
-        usual = max(every, key=every.count)
-        for site, layout in layouts.items():
-            if layout != usual:
-                self.asking.lose(site, "gave an answer that is refused: its reports look unlike the others'")
-        return {site: update for site, update in found.items() if layouts[site] == usual}
+    def _alike(self, found: dict[str, Found], layouts: Callable[[Found], set[str]]) -> dict[str, Found]:
+        """The answers that look as most do: parts' reports and answers have shapes that only clients know."""
+        told = {site: layouts(answer) for site, answer in found.items()}
+        every = [layout for some in told.values() for layout in some]
+        usual = {max(every, key=every.count)} if every else set()
+        for site, some in told.items():
+            if not some <= usual:
+                self.asking.lose(site, "gave an answer that is refused: it looks unlike the others'")
+        return {site: answer for site, answer in found.items() if told[site] <= usual}
 
     def _joined(self, job: Job, leg: Leg, found: Mapping[str, Update]) -> Update:
         """One update with its rows in the order of the leg, as a simulation has them: sums depend on it."""
@@ -287,16 +293,21 @@ class Sites:
         return replace(Update.joined(single), **vectors)
 
 
-def _layout(update: Update) -> str:
-    """What an update looks like, beside its model: names, types and shapes of reports, names of memories."""
+def _looks(tree: Mapping[str, Any]) -> Any:
+    """Names and types of a tree's tensors, and the shape of a row of each."""
+    return {
+        k: _looks(v) if isinstance(v, dict) else (str(v.dtype), list(v.shape[1:]))
+        for k, v in sorted(tree.items())
+    }
 
-    def told(tree: Mapping[str, Any]) -> Any:
-        return {
-            k: told(v) if isinstance(v, dict) else (str(v.dtype), list(v.shape[1:]))
-            for k, v in sorted(tree.items())
-        }
 
-    return repr((told(update.uploads), told(update.memory), len(update.sent) > 0))
+def _look_of_update(update: Update) -> set[str]:
+    """What an update looks like, beside its model: reports, and names of memories."""
+    return {repr((_looks(update.uploads), _looks(update.memory), len(update.sent) > 0))}
+
+
+def _look_of_answers(answers: list[Tree]) -> set[str]:
+    return {repr(_looks(tree)) for tree in answers if tree}  # who has nothing to say says nothing
 
 
 def _refuse_samples(who: str) -> NoReturn:

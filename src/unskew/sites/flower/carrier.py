@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import InputError, RunFailed
-from unskew.sites.carrier import MOST_MESSAGE, FrameTooLarge, Lost, receive_frame, send_frame
+from unskew.sites.carrier import MOST_MESSAGE, Lost, receive_frame, send_frame
+from unskew.sites.flower.limits import OVERHEAD, Limit
 from unskew.sites.flower.processes import ask_flower, registered, superlink_since
 from unskew.sites.folders import FederationFolder
 
@@ -34,6 +35,7 @@ class FlowerCarrier:
 
     def __init__(self, folder: FederationFolder):
         self.folder, self._lock = folder, threading.Lock()
+        self._limit = Limit(folder.flower)
         self._there: socket.socket | None = None
         self._nodes: dict[str, str] = {}
 
@@ -59,27 +61,23 @@ class FlowerCarrier:
             return found
         with self._lock, self._speaking() as there:
             nodes = {self._nodes[self.folder.known(site)]: site for site in requests}
-            order = {"verb": "ask", "nodes": list(nodes), "deadline": deadline}
+            self._limit.set(most)
+            order = {"verb": "ask", "nodes": list(nodes), "deadline": deadline, "most": most}
             send_frame(there, json.dumps(order).encode())
             for site in nodes.values():
                 send_frame(there, requests[site])
             while len(found) < len(nodes):
                 told = self._json(there)
-                data = receive_frame(there)
+                data = receive_frame(there, most + OVERHEAD)
                 if data is None:
                     raise ConnectionError
                 site, lost = nodes[told["node"]], told["lost"]
-                if not lost and len(data) > most:
-                    lost = str(
-                        FrameTooLarge(
-                            f"wants to send {len(data):,} bytes, and {most:,} is the most that was expected"
-                        )
-                    )
                 found[site] = Lost(lost, bool(told["away"])) if lost else data
         return {site: found[site] for site in requests}
 
     def close(self) -> None:
         """Hang up: the app at the SuperLink ends; sites go on living."""
+        self._limit.close()
         if self._there is not None:
             self._there.close()
             self._there = None

@@ -21,6 +21,7 @@ from unskew.errors import InputError, RunFailed, one_line
 from unskew.files import write_file
 from unskew.sites.certificates import days_left
 from unskew.sites.extra import need_extra
+from unskew.sites.flower.limits import LIMITS
 from unskew.sites.flower.process_file import find_process, note_process, stop_process
 from unskew.sites.flower.with_parent import PARENT
 from unskew.sites.folders import FederationFolder, SiteFolder, join_address
@@ -71,6 +72,7 @@ def start_superlink(folder: FederationFolder, with_parent: bool = False) -> subp
     _check_free(bind_host(folder), folder.port)
     home = make_private_folder(folder.flower)
     write_connection(folder)
+    shutil.rmtree(home / LIMITS, ignore_errors=True)  # of runs that were killed
     command = [
         *(sys.executable, "-m", "unskew.sites.flower.superlink"),
         *("--host", bind_host(folder), "--port", str(folder.port)),

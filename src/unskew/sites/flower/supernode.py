@@ -15,7 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from unskew.sites.carrier import Lost, ask_socket
+from unskew.sites.carrier import MOST_MESSAGE, Lost, ask_socket
 from unskew.sites.flower.relay_app import RECORD, VERB
 from unskew.sites.flower.with_parent import end_with_parent
 
@@ -81,7 +81,8 @@ def answer(message: Any, socket: Path) -> Any:
     if message.metadata.message_type != VERB or RECORD not in message.content:
         told: dict[str, Any] = {"lost": "takes no messages but unskew's"}
     else:
-        found = ask_socket(socket, message.content[RECORD]["data"], None)
+        asked = message.content[RECORD]
+        found = ask_socket(socket, asked["data"], None, int(asked.get("most", MOST_MESSAGE)))
         told = {"lost": found.reason, "away": found.away} if isinstance(found, Lost) else {"data": found}
     return Message(RecordDict({RECORD: ConfigRecord(told)}), reply_to=message)
 
