@@ -21,9 +21,9 @@ from unskew.sites.officer_log import OfficerLog
 from unskew.sites.policy import Policy
 from unskew.sites.serve import Door
 from unskew.sites.site import Site
-from unskew.sites.words import KINDS, RAW_SAMPLES
+from unskew.sites.words import MEANINGS
 
-EVERYTHING = Policy(allow=frozenset(KINDS) - {RAW_SAMPLES})
+EVERYTHING = Policy(allow=frozenset(MEANINGS))
 FORK = multiprocessing.get_context("fork")
 
 

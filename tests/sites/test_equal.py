@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 
 import pytest
@@ -9,8 +11,16 @@ import torch
 
 import unskew
 from local_sites import LocalSites, deal
+from unskew.cli import main
 from unskew.runs.load_data import load_federation
 from unskew.runs.spec import Spec
+from unskew.sites.folders import SiteFolder
+from unskew.sites.forget import KeptRuns
+from unskew.sites.messages import Message
+from unskew.sites.officer_log import OfficerLog
+from unskew.sites.policy import Policy
+from unskew.sites.provision import init_federation
+from unskew.sites.site import Site
 
 METHODS = (
     "fedavg",
@@ -112,6 +122,35 @@ def test_models_that_clients_keep_stay_at_their_sites(sites, tmp_path, method, p
     assert run.result["final"] == simulated.result["final"]
     last = (sites.folder / "north" / "sent.log").read_text().splitlines()[-4:]
     assert any("keep" in line for line in last)
+
+
+def test_runs_that_nobody_asks_about_are_forgotten(tmp_path, capsys):
+    """After as many days as the policy says, or by hand; who asks later is told so."""
+    federation, _ = load_federation(SIMULATED, None)
+    data = deal(federation, tmp_path / "data", ("north",))["north"]
+    site = Site("north", data, tmp_path, Policy(keep_days=2), OfficerLog(tmp_path))
+    for run, days in (("old", 3), ("new", 1)):
+        site.runs.began(run, b"how it began")
+        when = time.time() - days * 24 * 3600
+        os.utime(tmp_path / "runs" / run / "start.message", (when, when))
+    site.forget_old()
+    assert list(site.runs.idle()) == ["new"]
+    assert (
+        "run old: asked to forget what nobody has asked for in 2 days" in (tmp_path / "sent.log").read_text()
+    )
+    request = Message("visit", {"run": "old"}, "session").encode()
+    assert (
+        "was not told of the run old, or has forgotten it"
+        in Message.decode(site.answer(request)).values["reason"]
+    )
+    made = init_federation(tmp_path / "ops", ["north"])
+    folder = made.hand_out("north")
+    KeptRuns(SiteFolder.read(folder).state).began("third", b"how it began")
+    assert main(["site", "clean", "north", "--folder", str(folder), "--days", "1"]) == 0
+    assert "has forgotten nothing" in capsys.readouterr().out
+    assert main(["site", "clean", "north", "--folder", str(folder)]) == 0
+    assert "has forgotten 1 run: third" in capsys.readouterr().out
+    assert not (folder / "state" / "runs" / "third").exists()
 
 
 def test_clients_own_accuracies_come_with_consent(sites):

@@ -82,6 +82,15 @@ def start(
             rich_help_panel=_POLICY,
         ),
     ] = None,
+    keep_days: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-days",
+            metavar="N",
+            help="Delete what was kept of a run that nobody has asked about for so many days; 30 unless said.",
+            rich_help_panel=_POLICY,
+        ),
+    ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,6 +119,7 @@ def start(
     need_extra()
     found = SiteFolder.find(name, folder)
     given: dict[str, Any] = {"min_samples": min_samples, "min_clients": min_clients, "max_rounds": max_rounds}
+    given |= {"keep_days": keep_days}
     given |= {"allow": _words(allow), "models": _words(model), "packages": _words(package)}
     said = {key: value for key, value in given.items() if value is not None}
     policy = Policy.of(Policy.read(found.path).as_dict() | said, "the policy")
@@ -131,6 +141,29 @@ def start(
         run_site(found, held, tell)
     except KeyboardInterrupt:
         console.print(f"site {name} has ended")
+
+
+@site.command()
+def clean(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The site's name.")],
+    folder: Annotated[
+        Path | None, typer.Option("--folder", metavar="FOLDER", help="The site's folder; default: ./NAME.")
+    ] = None,
+    days: Annotated[
+        float, typer.Option("--days", metavar="N", help="Only runs that nobody has asked about for so long.")
+    ] = 0.0,
+) -> None:
+    """Delete what this site keeps of runs: memories and models of its clients. Those runs cannot go on."""
+    from unskew.sites.extra import need_extra
+    from unskew.sites.folders import SiteFolder
+
+    need_extra()
+    found = SiteFolder.find(name, folder)
+    from unskew.sites.run_site import clean_site
+
+    gone = clean_site(found, days)
+    told = f"{len(gone)} run{'s' if len(gone) > 1 else ''}: {', '.join(gone)}" if gone else "nothing"
+    Console(highlight=False, soft_wrap=True).print(f"site [bold]{name}[/] has forgotten {told}")
 
 
 def _words(given: list[str] | None) -> list[str] | None:

@@ -31,7 +31,7 @@ from unskew.sites.engine import Member, Sites
 from unskew.sites.messages import BadMessage
 from unskew.sites.policy import Policy, asked_by
 from unskew.sites.training import RunSettings
-from unskew.sites.words import ACCURACIES, RAW_SAMPLES, kinds_of
+from unskew.sites.words import ACCURACIES, NEVER, RAW_SAMPLES, kinds_of
 
 log = logging.getLogger("unskew.sites")
 
@@ -266,7 +266,7 @@ def _refuse_simulated(spec: Spec, method: Method) -> None:
 def why_not(part: Part) -> str:
     """Why a part does not work at real sites, or nothing."""
     if any(RAW_SAMPLES in kinds_of(phrase) for phrase in part.discloses) or part.sends == "samples":
-        return "sends raw samples to others, and those of real sites stay where they are; leave it out"
+        return f"sends raw samples to others, and {NEVER}; leave it out"
     if getattr(part, "via", None) == "peer":
         return (
             "hands models from client to client, and sites reach nobody but the coordinator; write "

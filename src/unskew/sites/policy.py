@@ -17,7 +17,7 @@ from typing import Any
 from unskew.declared import named_classes
 from unskew.errors import InputError
 from unskew.files import write_file
-from unskew.sites.words import MEANINGS, consent_words, read_allowed
+from unskew.sites.words import MEANINGS, NEVER, RAW_SAMPLES, consent_words, read_allowed
 
 FILE = "policy.toml"
 
@@ -25,7 +25,8 @@ FILE = "policy.toml"
 @dataclass(frozen=True)
 class Policy:
     """What a site allows. ``allow``: kinds of disclosure; ``models``: names, or none for all that unskew has;
-    ``packages``: installed there, from which models and parts of one's own may be named."""
+    ``packages``: installed there, from which models and parts of one's own may be named; ``keep_days``: after how many
+    days without a question what was kept of a run is deleted."""
 
     allow: frozenset[str] = frozenset()
     min_samples: int = 1
@@ -33,10 +34,11 @@ class Policy:
     max_rounds: int | None = None
     models: frozenset[str] = frozenset()
     packages: frozenset[str] = frozenset()
+    keep_days: int = 30
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "allow", read_allowed(",".join(self.allow), bool(self.packages)))
-        for name in ("min_samples", "min_clients", "max_rounds"):
+        for name in ("min_samples", "min_clients", "max_rounds", "keep_days"):
             value = getattr(self, name)
             if value is None and name == "max_rounds":
                 continue
@@ -53,6 +55,8 @@ class Policy:
     def check(self, site: str, part: str, phrase: str) -> None:
         """Refuse one thing that a part asks a site for."""
         if not self.allows(phrase):
+            if RAW_SAMPLES in consent_words(phrase):
+                raise InputError(f"{part} asks site {site!r} for {phrase}, and {NEVER}; leave {part} out")
             missing = [word for word in consent_words(phrase) if word not in self.allow]
             raise InputError(
                 f"{part} asks site {site!r} for {phrase}, and its policy does not allow that; leave {part} out, or "
@@ -151,6 +155,7 @@ class Policy:
             "# allow: any of",
             *(f"#   {kind}: {meaning}" for kind, meaning in MEANINGS.items()),
             "# models: empty for all that unskew has. packages: code installed here that a run may name.",
+            "# keep_days: what was kept of a run is deleted once nobody has asked for it for so many days.",
         ]
         return "\n".join(lines) + "\n" + tomli_w.dumps(self.as_dict())
 

@@ -15,7 +15,8 @@ from unskew.errors import InputError, RunFailed
 from unskew.sites.data import SiteData
 from unskew.sites.flower.processes import check_reach, explain_end, start_supernode, stop_child
 from unskew.sites.folders import SiteFolder
-from unskew.sites.officer_log import OfficerLog
+from unskew.sites.forget import KeptRuns
+from unskew.sites.officer_log import Entry, OfficerLog
 from unskew.sites.policy import Policy
 from unskew.sites.private_files import make_private_folder
 from unskew.sites.serve import Door
@@ -29,16 +30,14 @@ def open_site(
     folder: SiteFolder, data: SiteData, policy: Policy, show: Callable[[str], None] | None = None
 ) -> Site:
     """The site itself, with its data read once so that a wrong column is told now."""
-    return Site(folder.name, data, make_private_folder(folder.state), policy, OfficerLog(folder.path, show))
+    site = Site(folder.name, data, make_private_folder(folder.state), policy, OfficerLog(folder.path, show))
+    site.forget_old()
+    return site
 
 
 def run_site(folder: SiteFolder, site: Site, tell: Callable[[str], None]) -> None:
     """Answer the coordinator until this process is interrupted. Nothing is left behind."""
-    lock = filelock.FileLock(folder.path / "site.lock")
-    try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        raise InputError(f"site {folder.name!r} runs already from {folder.path}; stop that first") from None
+    lock = _lock(folder)
     place = Path(tempfile.mkdtemp(prefix="unskew-"))  # short, since a socket's name may not be long; mode 700
     try:
         check_reach(folder)
@@ -51,6 +50,24 @@ def run_site(folder: SiteFolder, site: Site, tell: Callable[[str], None]) -> Non
     finally:
         shutil.rmtree(place, ignore_errors=True)
         lock.release()
+
+
+def clean_site(folder: SiteFolder, days: float) -> list[str]:
+    """Delete what a site that does not run keeps of runs that nobody asked about for so many days; which runs."""
+    with _lock(folder):
+        gone = KeptRuns(folder.state).forget(days)
+        for run in gone:
+            OfficerLog(folder.path).write(Entry("to forget it, by hand (unskew site clean)", run=run))
+    return gone
+
+
+def _lock(folder: SiteFolder) -> filelock.BaseFileLock:
+    lock = filelock.FileLock(folder.path / "site.lock")
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise InputError(f"site {folder.name!r} runs already from {folder.path}; stop that first") from None
+    return lock
 
 
 def _keep_connected(folder: SiteFolder, socket: Path, tell: Callable[[str], None]) -> None:

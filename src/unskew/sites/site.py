@@ -19,9 +19,9 @@ from unskew.core.method import Method
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.errors import InputError
 from unskew.expression import parse
-from unskew.files import write_file
 from unskew.machine.threads import single_threaded
 from unskew.sites.data import DataUnfit, SiteData
+from unskew.sites.forget import KeptRuns
 from unskew.sites.messages import BadMessage, Message
 from unskew.sites.names import check_name
 from unskew.sites.officer_log import Entry, OfficerLog
@@ -32,8 +32,6 @@ from unskew.version import __version__
 
 SESSIONS = 1000
 """Coordinators' sessions whose last request is remembered, so that none is answered twice."""
-
-START = "start.message"
 
 
 class Site:
@@ -50,6 +48,7 @@ class Site:
         self.name, self.data, self.folder = check_name(name, "site"), data, folder
         self.policy, self.log = policy or Policy(), log
         self._clients, self._sizes = data.clients()
+        self.runs = KeptRuns(folder)
         self._run: tuple[str, SiteRun] | None = None
         self._sessions: OrderedDict[str, int] = OrderedDict()
         self._lock = threading.Lock()
@@ -62,7 +61,6 @@ class Site:
             "evaluate": self._evaluate,
             "models": self._models,
             "commit": self._commit,
-            "end": self._end,
         }
 
     @property
@@ -104,6 +102,15 @@ class Site:
         found = asked.reply(request, verb, site=self.name, reason=reason[:1000]).encode()
         said = f"{reason} (not told: {here})" if here else reason
         return self._logged(Entry(**entry, refused=said, bytes_out=len(found)), found)
+
+    def forget_old(self) -> None:
+        """Delete what was kept of runs of which nobody has asked for as long as the policy says."""
+        days = self.policy.keep_days
+        for run in self.runs.forget(days):
+            if self.log is not None:
+                self.log.write(
+                    Entry(f"to forget what nobody has asked for in {days} days, by its policy", run=run)
+                )
 
     def _logged(self, entry: Entry, found: bytes) -> bytes:
         if self.log is not None:
@@ -155,12 +162,11 @@ class Site:
         self.policy.check_run(self.name, asked, settings.model, settings.rounds, samples, clients)
         if told["counts"]:
             self.policy.check(self.name, "the run", LABEL_COUNTS)
-        name = check_name(str(told["run"]), "run")
-        folder = self.folder / "runs" / name
-        run = SiteRun(settings, self.data, folder / "memories")
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / START, Message("start", dict(told)).encode())
+        name = str(told["run"])
+        run = SiteRun(settings, self.data, self.runs.path(name) / "memories")
+        self.runs.began(name, Message("start", dict(told)).encode())
         self._run = name, run
+        self.forget_old()
         given = {"counts": run.counts()} if told["counts"] else {}
         return "how many samples its clients train on" + (f", and {LABEL_COUNTS}" if given else ""), (
             run.sizes() | given
@@ -202,18 +208,15 @@ class Site:
     def _commit(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "nothing", self._of(told).commit(told)
 
-    def _end(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        self._run = None
-        return "nothing", {}
-
     def _of(self, told: Mapping[str, Any]) -> SiteRun:
         """The run that is asked about; after a restart it is read from the site's own disk, and checked again."""
         name = check_name(str(told["run"]), "run")
         if self._run is None or self._run[0] != name:
-            path = self.folder / "runs" / name / START
-            if not path.is_file():
+            began = self.runs.beginning(name)
+            if began is None:
                 raise InputError(f"site {self.name!r} was not told of the run {name}, or has forgotten it")
-            self._start(Message.decode(path.read_bytes()).values)
+            self._start(Message.decode(began).values)
+        self.runs.asked(name)
         assert self._run is not None
         return self._run[1]
 
@@ -241,5 +244,4 @@ WORDS = {
     "evaluate": ACCURACIES,
     "models": "the models that its clients keep, to judge them",
     "commit": "forgetting what no checkpoint needs",
-    "end": "the end of the run",
 }
