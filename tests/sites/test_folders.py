@@ -79,7 +79,7 @@ def test_a_federation_file_cannot_smuggle_a_path(tmp_path):
 def test_a_site_is_found_here_or_with_the_coordinator(tmp_path, monkeypatch):
     """./north, else */hand-out/north, else --folder."""
     monkeypatch.chdir(tmp_path)
-    site = SiteFolder(tmp_path / "ops" / "hand-out" / "north", "north", "ops", "localhost", 8443)
+    site = SiteFolder(tmp_path / "ops" / "hand-out" / "north", "north", "localhost", 8443, "ops")
     site.path.mkdir(parents=True)
     (site.path / "site.toml").write_text(site.written())
     found = SiteFolder.find("north")

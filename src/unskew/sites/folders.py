@@ -27,19 +27,42 @@ FEDERATION, SITE = "federation.toml", "site.toml"
 
 
 @dataclass(frozen=True)
-class FederationFolder:
-    """The coordinator's folder, as its ``federation.toml`` says."""
+class Folder:
+    """What both folders have: a name, where the coordinator is reached, and whose certificate it shows."""
 
     path: Path
     name: str
     host: str
     port: int
+
+    def __post_init__(self) -> None:
+        check_host(self.host)
+        check_port(self.port)
+
+    @property
+    def address(self) -> str:
+        """Where sites reach the coordinator."""
+        return join_address(self.host, self.port)
+
+    @property
+    def ca(self) -> Path:
+        return self.path / "ca.crt"
+
+    @property
+    def flower(self) -> Path:
+        """Flower's own files, apart from those of any other Flower on this machine."""
+        return self.path / "flower"
+
+
+@dataclass(frozen=True)
+class FederationFolder(Folder):
+    """The coordinator's folder, as its ``federation.toml`` says."""
+
     sites: tuple[str, ...]
 
     def __post_init__(self) -> None:
         check_name(self.name, "federation")
-        check_host(self.host)
-        check_port(self.port)
+        super().__post_init__()
         check_site_names(self.sites)
 
     @staticmethod
@@ -61,15 +84,6 @@ class FederationFolder:
         return tomli_w.dumps(told)
 
     @property
-    def address(self) -> str:
-        """Where sites reach the coordinator."""
-        return join_address(self.host, self.port)
-
-    @property
-    def ca(self) -> Path:
-        return self.path / "ca.crt"
-
-    @property
     def ca_key(self) -> Path:
         return self.path / "ca.key"
 
@@ -80,11 +94,6 @@ class FederationFolder:
     @property
     def certificate_key(self) -> Path:
         return self.path / "server.key"
-
-    @property
-    def flower(self) -> Path:
-        """Flower's own files, apart from those of any other Flower on this machine."""
-        return self.path / "flower"
 
     def public_key(self, site: str) -> Path:
         return self.path / "keys" / f"{self.known(site)}.pub"
@@ -101,20 +110,15 @@ class FederationFolder:
 
 
 @dataclass(frozen=True)
-class SiteFolder:
+class SiteFolder(Folder):
     """A site's own folder, as its ``site.toml`` says."""
 
-    path: Path
-    name: str
     federation: str
-    host: str
-    port: int
 
     def __post_init__(self) -> None:
         check_name(self.name, "site")
         check_name(self.federation, "federation")
-        check_host(self.host)
-        check_port(self.port)
+        super().__post_init__()
 
     @staticmethod
     def read(path: str | Path) -> SiteFolder:
@@ -154,15 +158,6 @@ class SiteFolder:
         return tomli_w.dumps(told)
 
     @property
-    def address(self) -> str:
-        """Where the coordinator is."""
-        return join_address(self.host, self.port)
-
-    @property
-    def ca(self) -> Path:
-        return self.path / "ca.crt"
-
-    @property
     def key(self) -> Path:
         """The site's private key."""
         return self.path / f"{self.name}.key"
@@ -175,15 +170,6 @@ class SiteFolder:
     def state(self) -> Path:
         """What the site remembers: client memories and kept models, by run and round."""
         return self.path / "state"
-
-    @property
-    def flower(self) -> Path:
-        return self.path / "flower"
-
-    @property
-    def socket(self) -> Path:
-        """Where the site's process listens, for messages that Flower's process hands on."""
-        return self.path / "flower" / "site.sock"
 
 
 def join_address(host: str, port: int) -> str:

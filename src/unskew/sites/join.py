@@ -29,7 +29,8 @@ from unskew.sites.asking import Asking
 from unskew.sites.carrier import Carrier, LocalCarrier
 from unskew.sites.engine import Member, Sites
 from unskew.sites.messages import BadMessage
-from unskew.sites.policy import Policy, asked_by
+from unskew.sites.policy import asked_by
+from unskew.sites.survey import AboutSite
 from unskew.sites.training import RunSettings
 from unskew.sites.words import ACCURACIES, NEVER, RAW_SAMPLES, kinds_of
 
@@ -52,24 +53,6 @@ class Joined:
     about: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Present:
-    """What a site told of itself."""
-
-    clients: tuple[str, ...]
-    sizes: Array
-    version: str
-    policy: Policy
-
-    @classmethod
-    def read(cls, told: Mapping[str, Any]) -> Present:
-        sizes = wire.ids(told, "sizes")
-        clients = tuple(str(name)[:200] for name in wire.sequence(told, "clients"))
-        if len(clients) != len(sizes) or not len(sizes) or sizes.min() < 0:
-            raise BadMessage("it tells of other clients than it has")
-        return cls(clients, sizes, str(told["version"])[:40], Policy.of(wire.mapping(told, "policy")))
-
-
 def open_carrier(folder: str | Path) -> tuple[Carrier, tuple[str, ...]]:
     """The way to the sites of a federation, and the names of all of them."""
     path = Path(folder)
@@ -83,9 +66,9 @@ def open_carrier(folder: str | Path) -> tuple[Carrier, tuple[str, ...]]:
     return FlowerCarrier(federation), federation.sites
 
 
-def ask_about(asking: Asking, names: tuple[str, ...]) -> dict[str, Present]:
+def ask_about(asking: Asking, names: tuple[str, ...]) -> dict[str, AboutSite]:
     """What those sites that are there tell of themselves."""
-    return asking.all("about", {name: {} for name in names}, lambda site, told: Present.read(told))
+    return asking.all("about", {name: {} for name in names}, lambda site, told: AboutSite.read(told))
 
 
 def join_sites(spec: Spec, method: Method, known: Mapping[str, Any] | None = None) -> Joined:
@@ -123,9 +106,7 @@ def _join(
         )
     model = auto_model(spec.model, dataset)
     for name, site in there.items():
-        site.policy.check_run(
-            name, asked_by(method), model, spec.rounds, int(site.sizes.sum()), len(site.clients)
-        )
+        site.policy.check_run(name, asked_by(method), model, spec.rounds, site.samples, len(site.clients))
         if spec.judges_clients or spec.validation is not None:
             site.policy.check(name, "evaluate_clients", ACCURACIES)
     wanted = [part for part in method.parts if part.needs_counts or LABEL_COUNTS in part.discloses]

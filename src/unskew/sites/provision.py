@@ -106,7 +106,7 @@ def renew_certificate(
 
 
 def _site_folder(folder: FederationFolder, site: str) -> SiteFolder:
-    return SiteFolder(folder.hand_out(site), site, folder.name, folder.host, folder.port)
+    return SiteFolder(folder.hand_out(site), site, folder.host, folder.port, folder.name)
 
 
 def _make_site(folder: FederationFolder, site: str) -> None:

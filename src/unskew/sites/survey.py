@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from unskew.arrays import Array
+from unskew.arrays import Array, Ids
 from unskew.errors import InputError
 from unskew.sites.carrier import Carrier, Lost
 from unskew.sites.messages import BadMessage, Message, read_reply
 from unskew.sites.policy import Policy
+from unskew.sites.values import ids, mapping, sequence
 
 DEADLINE = 60.0
 MOST_ANSWER = 64 * 2**20
@@ -32,9 +33,21 @@ class AboutSite:
     """What a site says of itself."""
 
     clients: tuple[str, ...]
-    samples: int
+    sizes: Ids
     version: str
     policy: Policy
+
+    @property
+    def samples(self) -> int:
+        return int(self.sizes.sum())
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> AboutSite:
+        sizes = ids(told, "sizes")
+        clients = tuple(str(name)[:200] for name in sequence(told, "clients"))
+        if len(clients) != len(sizes) or not len(sizes) or sizes.min() < 0:
+            raise BadMessage("it counts its samples in a way that cannot be")
+        return cls(clients, sizes, str(told.get("version"))[:40], Policy.of(mapping(told, "policy")))
 
 
 @dataclass(frozen=True)
@@ -96,14 +109,9 @@ def _read(site: str, found: bytes | Lost, request: bytes) -> Message | Unwilling
 
 def _about(site: str, said: Message) -> AboutSite | Unwilling:
     try:
-        clients, sizes = said.values["clients"], np.asarray(said.values["sizes"])
-        policy = Policy.of(dict(said.values["policy"]), f"the policy of site {site!r}")
-        if sizes.shape != (len(clients),) or sizes.dtype.kind != "i" or (sizes < 0).any():
-            return Unwilling(f"site {site!r} counts its samples in a way that cannot be")
-        return AboutSite(tuple(map(str, clients)), int(sizes.sum()), str(said.values["version"])[:40], policy)
-    except (KeyError, TypeError, ValueError) as problem:  # also of a policy by another version
-        sentence = str(problem) if isinstance(problem, InputError) else "its answer is not whole"
-        return Unwilling(f"what site {site!r} says of itself cannot be read: {sentence}")
+        return AboutSite.read(said.values)
+    except (BadMessage, InputError) as problem:  # also of a policy by another version
+        return Unwilling(f"what site {site!r} says of itself cannot be read: {problem}")
 
 
 def _counts(site: str, said: Message) -> list[tuple[str, tuple[str, ...], Array]] | Unwilling:
