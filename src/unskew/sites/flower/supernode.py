@@ -33,6 +33,7 @@ class PassOn:
         """Fetch a message, ask the site, and keep the answer; None where there is no message."""
         from flwr.supercore.inflatable.inflatable_object import iterate_object_tree
         from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents, pull_objects
+        from flwr.supercore.run import RunNotRunningException
 
         found = given["receive"]()
         if found is None:
@@ -46,7 +47,8 @@ class PassOn:
             whole: Any = inflate_object_from_contents(tree.object_id, contents)
             whole.metadata.__dict__["_message_id"] = tree.object_id
             self.reply = answer(whole, Path(str(given["node_config"]["socket"])))
-        except Exception as problem:  # one bad message, or a run that is over, must not end the site
+        # one bad message, or a run that is over, must not end the site; the latter is no Exception to Flower
+        except (Exception, RunNotRunningException) as problem:
             _log("Cannot answer a message: %s", problem)
             return None
         return run
@@ -59,6 +61,7 @@ class PassOn:
             no_object_id_recompute,
         )
         from flwr.supercore.inflatable.inflatable_utils import push_object_contents_from_iterable
+        from flwr.supercore.run import RunNotRunningException
 
         reply, self.reply = self.reply, None
         try:
@@ -70,7 +73,7 @@ class PassOn:
                 push_object_contents_from_iterable(
                     pieces, partial(push_object, reply.metadata.run_id, session)
                 )
-        except Exception as problem:
+        except (Exception, RunNotRunningException) as problem:
             _log("Cannot send an answer: %s", problem)
 
 
@@ -87,7 +90,7 @@ def answer(message: Any, socket: Path) -> Any:
     return Message(RecordDict({RECORD: ConfigRecord(told)}), reply_to=message)
 
 
-def _log(text: str, problem: Exception) -> None:
+def _log(text: str, problem: BaseException) -> None:
     from flwr.supercore import log
 
     log(ERROR, text, f"{type(problem).__name__}: {problem}")
