@@ -45,6 +45,11 @@ METHODS = (
     "scaffold+topk(0.1)+quantize(8)",
     "phase_shift(3)+scaffold+topk(0.1)",
     "local_only",
+    "fed_data",
+    "central_sharing(0.1)+fedaug(0.2)",
+    "daca(n_th=3)",
+    "fed_data+central_sharing(0.2)",
+    "centralized",
 )
 
 SIMULATED = Spec(

@@ -91,6 +91,14 @@ def test_a_site_killed_in_a_leg_and_started_again_trains_again(sites, simulated)
     assert lost(run) == [{}, {}, {}, {}]
 
 
+def test_a_site_that_is_started_again_still_has_what_others_gave_it(sites):
+    sites.start("east", change=at_round(1, die), again=True)
+    settings = {"method": "fed_data(0.3)+phase_shift(2)", "progress": False}
+    run = unskew.run(SETTINGS, **settings, sites=str(sites.folder))
+    assert same_model(run, unskew.run(SETTINGS, **settings))
+    assert lost(run) == [{}, {}, {}, {}]
+
+
 def test_a_site_that_never_comes_back_is_left_out_and_named(sites, simulated):
     sites.start("east", change=at_round(1, die))
     run = unskew.run(SETTINGS, sites=str(sites.folder), deadline=3.0, progress=False)

@@ -210,7 +210,7 @@ def start(site, counts=False, run="first", data=None, **changes):
     ("verb", "values", "said"),
     [
         ("counts", {}, "asks site 'north' for label counts"),
-        ("give", {}, "'give', which there is not"),
+        ("hand_over", {}, "'hand_over', which there is not"),
         ("visit", {"run": "never"}, "was not told of the run never"),
         ("visit", {"run": "../../etc"}, "cannot be the name of a run"),
         ("visit", {}, "cannot answer"),
@@ -291,6 +291,20 @@ def test_averages_are_of_as_many_samples_as_was_agreed_on(site):
     for groups in (np.zeros((1, 1), np.int64), np.zeros((1, 10), np.int64)):
         found = asked(site, "query", question | {"values": {"groups": groups}})
         assert "a mean of other than 10 samples" in found.values["reason"]
+
+
+def test_raw_samples_leave_with_consent_alone(site):
+    """A run that sends them is refused, and one that does not is given none, whatever is asked of it."""
+    assert "fed_data asks site 'north' for raw samples" in start(site, method="fed_data").values["reason"]
+    assert start(site).verb == "answer"
+    asking = {"run": "first", "roster": ROSTER, "clients": np.zeros(1, np.int64), "counts": None}
+    found = asked(site, "give", asking | {"part": "fedavg"})
+    assert (found.verb, "sends no samples" in found.values["reason"]) == ("refused", True)
+    site.policy = Policy(allow=frozenset(["raw samples"]))
+    assert start(site, method="fed_data", run="second").verb == "answer"
+    found = asked(site, "give", asking | {"run": "second", "part": "fed_data", "counts": np.array([4])})
+    assert len(found.values["given"][0]["y"]) == 4
+    assert "sent 4 raw samples" in (site.folder / "sent.log").read_text().splitlines()[-1]
 
 
 def leg_of(site, per_class=None):

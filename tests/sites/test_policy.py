@@ -5,7 +5,7 @@ import pytest
 from unskew import InputError, Method
 from unskew.parts import catalogue
 from unskew.sites.policy import Policy, asked_by
-from unskew.sites.words import KINDS, MEANINGS, RAW_SAMPLES, kinds_of, read_allowed
+from unskew.sites.words import KINDS, MEANINGS, kinds_of, read_allowed
 
 VARIANTS = ("fedprox(adaptive=true)", "sem(pairing=emd)", "ccvr(variant=features)", "fedgen(variant=latent)")
 
@@ -15,7 +15,7 @@ def test_every_disclosure_of_every_part_has_a_kind():
     told = {what for entry in catalogue.parts().values() for what in entry.discloses}
     told |= {what for written in VARIANTS for _, what in asked_by(Method.parse(written))}
     assert {what for what in told if len(kinds_of(what)) != 1} == set()
-    assert {kind for what in told for kind in kinds_of(what)} == set(KINDS) == {*MEANINGS, RAW_SAMPLES}
+    assert {kind for what in told for kind in kinds_of(what)} == set(KINDS) == set(MEANINGS)
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,7 @@ def test_every_disclosure_of_every_part_has_a_kind():
         ("kld", "kld", "label counts", "label counts"),
         ("sem", "sem", "its half-trained model to another client", "half-trained models"),
         ("ccvr", "ccvr", "mean and covariance of its features, class by class", "features"),
+        ("centralized", "pooled", "raw samples to the server", "raw samples"),
         ("fedfa", "fedfa", "the global model's accuracy on its data", "accuracies"),
     ],
 )
@@ -35,15 +36,6 @@ def test_a_method_that_needs_more_is_refused_in_a_sentence(method, part, phrase,
     assert f"{part} asks site 'north' for {phrase}" in str(refused.value)
     assert f'--allow "{allow}"' in str(refused.value)
     Policy(frozenset({allow, "label counts"})).check_method("north", asked)
-
-
-def test_raw_samples_never_leave_whatever_a_policy_says():
-    """It cannot be allowed, so that nobody believes it was."""
-    asked = asked_by(Method.parse("centralized"))
-    with pytest.raises(InputError, match=r"pooled asks site 'north' for raw samples .* never leave a site"):
-        Policy(frozenset(MEANINGS)).check_method("north", asked)
-    with pytest.raises(InputError, match="cannot allow 'raw samples': raw samples never leave a site"):
-        read_allowed("raw samples")
 
 
 def test_nothing_is_allowed_by_default_and_model_updates_always_are():

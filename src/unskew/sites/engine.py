@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,11 +28,14 @@ from unskew.core.task import Sums
 from unskew.core.types import Ids, Leg, Tree, Update, leaves, nbytes
 from unskew.core.upload import decode_update
 from unskew.engines.device_data import DeviceData
+from unskew.engines.loop import Loop
 from unskew.errors import InputError, RunFailed
 from unskew.sites import wire
+from unskew.sites.answers import join_updates, look_of_answers, look_of_update
 from unskew.sites.asking import Asking
 from unskew.sites.carrier import MOST_MESSAGE
 from unskew.sites.messages import BadMessage
+from unskew.sites.transfer import Read, gather_pool, move_samples
 from unskew.sites.versions import Versions
 
 ROOM = 64 * 2**20
@@ -72,6 +75,7 @@ class Sites:
         self.asking, self.members, self.run = asking, members, run
         self._home = np.concatenate([np.full(m.clients, i) for i, m in enumerate(members)])
         self._data: DeviceData | None = None
+        self.pool: Loop | None = None  # where a method gathers all samples here
         self.versions = Versions()
 
     # --- verbs
@@ -86,6 +90,8 @@ class Sites:
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
         """Every site trains its clients of this leg; whose answer does not come, or is none, is left out."""
+        if self.pool is not None:
+            return self.pool.visit(job, leg, rows, round_inputs)
         places = {m: rows[self._home[leg.clients[rows]] == i] for i, m in enumerate(self.members)}
         places = {m: at for m, at in places.items() if len(at)}
         if not places:
@@ -126,12 +132,15 @@ class Sites:
             return decode_update(job, leg, replace(update, memory=kept))
 
         most = min(MOST_MESSAGE, ROOM + MODELS * model * max(len(at) for at in asked.values()))
-        found = self._alike(self.asking.all("visit", requests, read, most), _look_of_update)
-        return self._joined(job, leg, found)
+        found = self._alike(self.asking.all("visit", requests, read, most), look_of_update)
+        return join_updates(job, leg, found)
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
         """What each client answers, in this order. An answer that is missing ends the run: no method knows what to
         do without it."""
+        if self.pool is not None:
+            yield from self.pool.query(job, query, clients, model, moment)
+            return
         asked = {m.site: clients[self._home[clients] == i] for i, m in enumerate(self.members)}
         requests = {
             m.site: self._request(job.roster, m)
@@ -164,7 +173,7 @@ class Sites:
             model
         )
         told = self.asking.all("query", requests, read, min(MOST_MESSAGE, ROOM + most))
-        found = self._all_of(requests, self._alike(told, _look_of_answers), query.part)
+        found = self._all_of(requests, self._alike(told, look_of_answers), query.part)
         answer = {int(c): tree for site in requests for c, tree in zip(asked[site], found[site], strict=True)}
         yield from (answer[int(client)] for client in clients)
 
@@ -206,6 +215,8 @@ class Sites:
         if clients is None:
             answers = self._data.judge(job.judging_net, model, None)
             return task.sums(data.y_test, answers, data.classes)
+        if self.pool is not None:
+            return self.pool.evaluate(job, model, clients, moment)
         nobody = np.zeros(0, np.int64)
         none = task.sums(nobody, self._data.judge(job.judging_net, model, nobody), data.classes, nobody, 0)
         asked = {m.site: clients[self._home[clients] == i] for i, m in enumerate(self.members)}
@@ -234,10 +245,25 @@ class Sites:
         return joined.take(np.array([at[int(client)] for client in clients], np.int64))
 
     def transfer(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Roster:
-        _refuse_samples(part.name)
+        """Samples that sites agreed to give, carried by this process; pooled ones stay, and are trained on here."""
+        clients = {m.site: m.ids for m in self.members}
+        every = roster.dataset.bits // 8 * int(roster.sizes.sum()) * 8  # as they are, in any type
+
+        def ask(verb: str, asked: dict[str, dict[str, Any]], read: Read) -> dict[str, Any]:
+            by_name = {m.site: m for m in self.members}
+            requests = {s: self._request(roster, by_name[s]) | values for s, values in asked.items()}
+            told = self.asking.all(verb, requests, read, min(MOST_MESSAGE, ROOM + every))
+            return self._all_of(requests, told, part.name)
+
+        if sharing.pooled is not None:
+            pool = gather_pool(ask, clients, part.name, roster)
+            self.pool = Loop()
+            self.pool.hold(Holdings(pool))
+            return roster.after(sharing, pool.sizes, pool.counts if roster.counted else None)
+        return roster.after(sharing, *move_samples(ask, clients, part.name, sharing, roster))
 
     def again(self) -> Sites:
-        _refuse_samples("a measurement against centralised training")
+        raise InputError("samples of real sites are not pooled to measure by; leave measure out")
 
     def close(self) -> None:
         self.asking.carrier.close()
@@ -275,40 +301,3 @@ class Sites:
             if not some <= usual:
                 self.asking.lose(site, "gave an answer that is refused: it looks unlike the others'")
         return {site: answer for site, answer in found.items() if told[site] <= usual}
-
-    def _joined(self, job: Job, leg: Leg, found: Mapping[str, Update]) -> Update:
-        """One update with its rows in the order of the leg, as a simulation has them: sums depend on it."""
-        if not found:
-            return gather_results(job, leg, np.zeros(0, np.int64), [])
-        single = []
-        for update in found.values():
-            for i in range(len(update)):
-                more = {n: getattr(update, n) for n in ("held", "drawn", "sent")}
-                kept = {n: v[i : i + 1] if len(v) else v for n, v in more.items()}
-                single.append(replace(update.take(np.array([i])), **kept))
-        single.sort(key=lambda one: int(one.rows[0]))
-        vectors: dict[str, Any] = {
-            n: torch.cat([getattr(u, n) for u in single]) for n in ("held", "drawn", "sent")
-        }
-        return replace(Update.joined(single), **vectors)
-
-
-def _looks(tree: Mapping[str, Any]) -> Any:
-    """Names and types of a tree's tensors, and the shape of a row of each."""
-    return {
-        k: _looks(v) if isinstance(v, dict) else (str(v.dtype), list(v.shape[1:]))
-        for k, v in sorted(tree.items())
-    }
-
-
-def _look_of_update(update: Update) -> set[str]:
-    """What an update looks like, beside its model: reports, and names of memories."""
-    return {repr((_looks(update.uploads), _looks(update.memory), len(update.sent) > 0))}
-
-
-def _look_of_answers(answers: list[Tree]) -> set[str]:
-    return {repr(_looks(tree)) for tree in answers if tree}  # who has nothing to say says nothing
-
-
-def _refuse_samples(who: str) -> NoReturn:
-    raise InputError(f"{who} moves raw samples, and those of real sites stay where they are; leave it out")

@@ -32,7 +32,7 @@ from unskew.sites.messages import BadMessage
 from unskew.sites.policy import asked_by
 from unskew.sites.survey import AboutSite
 from unskew.sites.training import RunSettings
-from unskew.sites.words import ACCURACIES, NEVER, RAW_SAMPLES, kinds_of
+from unskew.sites.words import ACCURACIES
 
 log = logging.getLogger("unskew.sites")
 
@@ -246,8 +246,6 @@ def _refuse_simulated(spec: Spec, method: Method) -> None:
 
 def why_not(part: Part) -> str:
     """Why a part does not work at real sites, or nothing."""
-    if any(RAW_SAMPLES in kinds_of(phrase) for phrase in part.discloses) or part.sends == "samples":
-        return f"sends raw samples to others, and {NEVER}; leave it out"
     if getattr(part, "via", None) == "peer":
         return (
             "hands models from client to client, and sites reach nobody but the coordinator; write "

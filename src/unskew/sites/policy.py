@@ -17,7 +17,7 @@ from typing import Any
 from unskew.declared import named_classes
 from unskew.errors import InputError
 from unskew.files import write_file
-from unskew.sites.words import MEANINGS, NEVER, RAW_SAMPLES, consent_words, read_allowed
+from unskew.sites.words import MEANINGS, consent_words, read_allowed
 
 FILE = "policy.toml"
 
@@ -55,8 +55,6 @@ class Policy:
     def check(self, site: str, part: str, phrase: str) -> None:
         """Refuse one thing that a part asks a site for."""
         if not self.allows(phrase):
-            if RAW_SAMPLES in consent_words(phrase):
-                raise InputError(f"{part} asks site {site!r} for {phrase}, and {NEVER}; leave {part} out")
             missing = [word for word in consent_words(phrase) if word not in self.allow]
             raise InputError(
                 f"{part} asks site {site!r} for {phrase}, and its policy does not allow that; leave {part} out, or "

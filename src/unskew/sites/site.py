@@ -27,7 +27,7 @@ from unskew.sites.names import check_name
 from unskew.sites.officer_log import Entry, OfficerLog
 from unskew.sites.policy import Policy, asked_by
 from unskew.sites.training import RunSettings, SiteRun
-from unskew.sites.words import ACCURACIES
+from unskew.sites.words import ACCURACIES, RAW_SAMPLES, kinds_of
 from unskew.version import __version__
 
 SESSIONS = 1000
@@ -60,6 +60,8 @@ class Site:
             "query": self._query,
             "evaluate": self._evaluate,
             "models": self._models,
+            "give": self._give,
+            "take": self._take,
             "commit": self._commit,
         }
 
@@ -153,6 +155,17 @@ class Site:
         return LABEL_COUNTS, {"clients": list(clients), "classes": list(classes), "counts": table}
 
     def _start(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        name, run = self._begun(told)
+        run.shared.forget()
+        self.runs.began(name, Message("start", dict(told)).encode())
+        self.forget_old()
+        given = {"counts": run.counts()} if told["counts"] else {}
+        return "how many samples its clients train on" + (f", and {LABEL_COUNTS}" if given else ""), (
+            run.sizes() | given
+        )
+
+    def _begun(self, told: Mapping[str, Any]) -> tuple[str, SiteRun]:
+        """A run that the policy allows, ready to take part in."""
         settings = RunSettings.read(told["settings"])
         for call in parse(settings.method):  # before anything is imported that it names
             if ":" in call.name:
@@ -164,13 +177,8 @@ class Site:
             self.policy.check(self.name, "the run", LABEL_COUNTS)
         name = str(told["run"])
         run = SiteRun(settings, self.data, self.runs.path(name) / "memories")
-        self.runs.began(name, Message("start", dict(told)).encode())
         self._run = name, run
-        self.forget_old()
-        given = {"counts": run.counts()} if told["counts"] else {}
-        return "how many samples its clients train on" + (f", and {LABEL_COUNTS}" if given else ""), (
-            run.sizes() | given
-        )
+        return self._run
 
     def _visit(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         run = self._of(told)
@@ -202,6 +210,26 @@ class Site:
         self.policy.check(self.name, "the run", ACCURACIES)
         return ACCURACIES, self._of(told).evaluate(told)
 
+    def _give(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        run, name = self._of(told), str(told["part"])
+        asked = [
+            (part.name, phrase)
+            for part in run.method.prepare
+            if part.name == name
+            for phrase in part.discloses
+        ]
+        if not any(RAW_SAMPLES in kinds_of(phrase) for _, phrase in asked):
+            raise InputError(f"{name[:40]} of this run sends no samples, so site {self.name!r} gives it none")
+        self.policy.check_method(self.name, asked)
+        found = run.give(told)
+        return f"{sum(len(one['y']) for one in found['given']):,} {RAW_SAMPLES}", found
+
+    def _take(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        run = self._of(told)
+        if told["counted"]:
+            self.policy.check(self.name, "the run", LABEL_COUNTS)
+        return "how many samples its clients hold then", run.take(told)
+
     def _models(self, told: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         return "copies of the models that its clients keep", self._of(told).models(told)
 
@@ -215,7 +243,7 @@ class Site:
             began = self.runs.beginning(name)
             if began is None:
                 raise InputError(f"site {self.name!r} was not told of the run {name}, or has forgotten it")
-            self._start(Message.decode(began).values)
+            self._begun(Message.decode(began).values)[1].shared.restore()
         self.runs.asked(name)
         assert self._run is not None
         return self._run[1]
@@ -242,6 +270,8 @@ WORDS = {
     "counts": LABEL_COUNTS,
     "visit": "training",
     "evaluate": ACCURACIES,
+    "give": RAW_SAMPLES,
+    "take": "adding samples of other clients to its own",
     "models": "the models that its clients keep, to judge them",
     "commit": "forgetting what no checkpoint needs",
 }

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import importlib
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from unskew.sites.folders import FederationFolder
+
+PATIENCE = 10.0
+"""Seconds that a site has to say what it allows: one that trains answers later, and is shown as busy."""
 
 
 def federation_status(folder: FederationFolder) -> dict[str, Any]:
@@ -31,11 +36,16 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
 
 def _sites(folder: FederationFolder) -> list[dict[str, Any]]:
     from unskew.sites.flower.carrier import FlowerCarrier
-    from unskew.sites.survey import Unwilling, survey
 
     with FlowerCarrier(folder) as carrier:
+        # torch takes as long to load as Flower's app to start, so both begin at once
+        beside = threading.Thread(target=importlib.import_module, args=("unskew.sites.survey",))
+        beside.start()
         there = carrier.presence()
-        said = survey(carrier, [site for site, found in there.items() if found.online])
+        beside.join()
+        from unskew.sites.survey import Unwilling, survey
+
+        said = survey(carrier, [site for site, found in there.items() if found.online], PATIENCE)
     rows = []
     for site, found in there.items():
         row: dict[str, Any] = {"site": site, "online": found.online}

@@ -70,9 +70,11 @@ def ask_sites(
     return {site: _read(site, found[site], requests[site]) for site in requests}
 
 
-def survey(carrier: Carrier, sites: Iterable[str]) -> dict[str, AboutSite | Unwilling]:
+def survey(
+    carrier: Carrier, sites: Iterable[str], deadline: float = DEADLINE
+) -> dict[str, AboutSite | Unwilling]:
     """What each site says of itself."""
-    told = ask_sites(carrier, sites, "about")
+    told = ask_sites(carrier, sites, "about", deadline)
     return {site: said if isinstance(said, Unwilling) else _about(site, said) for site, said in told.items()}
 
 

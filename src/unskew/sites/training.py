@@ -29,6 +29,7 @@ from unskew.sites import wire
 from unskew.sites.data import SiteData
 from unskew.sites.kept import NOTHING, KeptMemories
 from unskew.sites.messages import BadMessage
+from unskew.sites.samples import SharedSamples
 
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
 KEPT = "batch_norm"
@@ -115,6 +116,7 @@ class SiteRun:
         local = Local(**settings.local)
         self.job = Job(self.method, roster, net, local, settings.seed, settings.batch_norm, dtype)
         self.memories = KeptMemories(folder)
+        self.shared = SharedSamples(self.holdings, folder.parent)
 
     def sizes(self) -> dict[str, Any]:
         """How many samples each of the site's clients trains on, and how many it set aside."""
@@ -192,6 +194,22 @@ class SiteRun:
         model = wire.tree_like(told.get("model"), job.net.initial, None, "the model")
         sums = self.loop.evaluate(job, model, clients, wire.read_moment(wire.mapping(told, "moment")))
         return {"sums": wire.write_sums(sums)}
+
+    def give(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Samples of its clients, as they are."""
+        job, clients = self._job(told), wire.ids(told, "clients")
+        self._only_mine(clients)
+        counts = None if told["counts"] is None else wire.ids(told, "counts")
+        part = next(part for part in self.method.prepare if part.name == told["part"])
+        given = self.shared.give(part, clients, counts, job.roster, self.settings.seed)
+        return {"given": [samples.as_dict() for samples in given]}
+
+    def take(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Samples of others; how many its clients hold then."""
+        self._only_mine(np.array([int(client) for client in wire.mapping(told, "to")], np.int64))
+        self.shared.take({name: told[name] for name in ("pieces", "to")})
+        here, held = self._here(), self.holdings.federation
+        return {"sizes": held.sizes[here]} | ({"counts": held.counts[here]} if told["counted"] else {})
 
     def commit(self, told: Mapping[str, Any]) -> dict[str, Any]:
         """Uploads have landed and are in a checkpoint: forget versions that no checkpoint names."""

@@ -26,12 +26,11 @@ KINDS = {
 }
 """Kind of disclosure -> what the phrases of parts that disclose it say."""
 
-NEVER = "raw samples never leave a site, whatever its policy says"
-
 MEANINGS = {
     LABEL_COUNTS: "how many samples of each class each client has",
     FEATURES: "what layers of a model make of samples, or their means and covariances",
     AVERAGES: "means over several samples, and of their labels",
+    RAW_SAMPLES: "samples as they are, to the coordinator, and through it to other sites",
     ACCURACIES: "how well a model does on its samples, by class; losses",
     HALF_TRAINED: "a model to another client before its training has ended",
     CONTROL_VARIATES: "what SCAFFOLD sends beside a model, of the same size",
@@ -62,8 +61,6 @@ def read_allowed(text: str, packages: bool = False) -> frozenset[str]:
 def _known(word: str, packages: bool) -> str:
     if word.lower() in MEANINGS:
         return word.lower()
-    if RAW_SAMPLES in kinds_of(word):
-        raise InputError(f"a site cannot allow {word!r}: {NEVER}; leave it out")
     if packages and not kinds_of(word) and len(word.split()) > 2:
         return word  # the phrase of a part of one's own
     own = ", or the whole phrase of a part of your own" if packages else ""
