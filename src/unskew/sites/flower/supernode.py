@@ -22,6 +22,9 @@ from unskew.sites.flower.with_parent import end_with_parent
 POLL = 0.1
 """Seconds between questions whether there is a message; Flower's own are 3."""
 
+AGAIN = 2.0
+"""Seconds at most between attempts to reach a coordinator that was stopped; Flower's own are 20."""
+
 
 class PassOn:
     """Takes the place of Flower's receiving and sending of a message."""
@@ -97,13 +100,15 @@ def _log(text: str, problem: BaseException) -> None:
 
 
 def main() -> None:
-    """Flower's own command, with these two functions in the place of its own."""
+    """Flower's own command, with these two functions in the place of its own, and less patience."""
     node: Any = importlib.import_module("flwr.supernode.start_client_internal")
     command: Any = importlib.import_module("flwr.supernode.cli.flower_supernode")
+    retry: Any = importlib.import_module("flwr.supercore.retry.http_retry")
     end_with_parent()
     instead = PassOn()
     node.time = SimpleNamespace(sleep=lambda seconds: time.sleep(min(seconds, POLL)))
     node._pull_and_store_message, node._push_messages = instead.receive, instead.send
+    retry.MAX_RETRY_DELAY = AGAIN
     command.flower_supernode()
 
 
