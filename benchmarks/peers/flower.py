@@ -102,7 +102,10 @@ def main() -> None:
 
     @server_app.main()
     def serve(grid: Grid, context: Context) -> None:
-        line.ready(f"Flower {version('flwr')}, simulation, Ray with {work.workers} workers of 1 cpu", False)
+        about = (
+            f"Flower {version('flwr')}, simulation, Ray {version('ray')} with {work.workers} workers of 1 cpu"
+        )
+        line.ready(about, False)
         InTurn(line).start(grid, ArrayRecord(work.module().state_dict()), num_rounds=10**9)
 
     run_simulation(

@@ -292,8 +292,8 @@ def test_the_plain_peer_plays_in_a_process_of_its_own() -> None:
 def test_a_peer_that_is_not_installed_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sentence names the command; outside a checkout it says that one is needed."""
     monkeypatch.setattr(peering, "source_tree", lambda: tmp_path)
-    with pytest.raises(PeerFailed, match=r"`make \.venv-peers/flower/\.ready` installs it"):
-        peering.Peer.ready("flower", TINY, Options(device="cpu"))
+    with pytest.raises(PeerFailed, match=r"`make \.venv-peers/pfl/\.ready` installs it"):
+        peering.Peer.ready("pfl", TINY, Options(device="cpu"))
     monkeypatch.setattr(peering, "source_tree", lambda: None)
     with pytest.raises(PeerFailed, match="in a checkout"):
         peering.Peer.ready("plain", TINY, Options(device="cpu"))

@@ -10,7 +10,7 @@ from unskew.errors import InputError, unknown
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.spec import Spec
 
-ENGINES = ("loop", "fast")
+ENGINES = ("loop", "fast", "ray")
 
 PEERS: dict[str, str] = {
     "plain": "a plain loop: the model copied for each client, DataLoader, torch.optim.SGD",
@@ -30,7 +30,7 @@ class Options:
     """What to compare: the flags of ``unskew bench``."""
 
     jobs: Sequence[StandardJob] = (JOBS["A"], JOBS["B"], JOBS["C"])
-    engines: Sequence[str] = ENGINES
+    engines: Sequence[str] = ("loop", "fast")
     rounds: int = 5
     peers: Sequence[str] = ()
     device: str = "auto"
@@ -51,7 +51,9 @@ class Options:
         if self.rounds < 1:
             raise InputError(f"rounds must be at least 1, not {self.rounds}")
         device = device_of(self.spec())
-        choose(self.spec(), device, float("inf"))  # says what does not go together before anything is started
+        for name in dict.fromkeys(("fast", *self.engines)):
+            if name != "loop":  # says what does not go together before anything is started
+                choose(self.spec(name), device, float("inf"))
         if self.peers and device.type != "cpu":
             raise InputError("peers are measured on the cpu; add --device cpu, or leave --peers out")
 

@@ -58,14 +58,14 @@ class Ours:
         federation: Federation | None = None,
     ) -> Ours:
         """The job made ready for an engine, as ``run`` would; on other data of its shape where given."""
-        device = device_of(options.spec())
+        device = device_of(options.spec("ray" if name == "ray" else "fast"))
         dtype = torch.float64 if options.precision == "fp64" else torch.float32
         net = Net(build(standard.model, standard.shape, CLASSES, standard.seed, dtype))
         net.to(device)
         held = federation or standard.federation()
         run = RunPlan(
             job=Job(Method.parse(method), Roster.of(held), net, standard.local, standard.seed, dtype=dtype),
-            engine=choose(options.spec(), device, float("inf")) if name == "fast" else Loop(device),
+            engine=Loop(device) if name == "loop" else choose(options.spec(name), device, float("inf")),
             rounds=options.rounds + 1,
             cohort=standard.cohort,
             device=str(device),

@@ -19,7 +19,7 @@ def bench(
         typer.Argument(metavar="[JOBS]", help="Standard jobs A to E; default A B C, and D on a GPU."),
     ] = None,
     engines: Annotated[
-        str, typer.Option("--engines", help="Which of our engines: loop, fast or both.")
+        str, typer.Option("--engines", help="Which of our engines: loop, fast, ray.")
     ] = "loop,fast",
     rounds: Annotated[
         int, typer.Option("--rounds", help="Counted rounds of each; one more is a warm-up.")

@@ -61,7 +61,13 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def engine(cluster: Cluster) -> Iterator[OverRay]:
+    """One whose actors take the three nodes for other machines than the server's, as they will be elsewhere."""
     made = Kept()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unskew.engines.cluster.actors.neighbour", lambda process, machine: None)
+        play(made)
+        while made.crew is not None and any(a.starting for a in made.crew.actors):  # type: ignore[attr-defined]
+            play(made)
     yield made
     OverRay.close(made)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from unskew.engines.cluster.connect import Connection
 from unskew.engines.cluster.hand import Asked, Flat, Hand, Laid
+from unskew.engines.cluster.near import Lent, Neighbour, neighbour
 from unskew.engines.cpu.pieces import Judgement
 from unskew.engines.cpu.workers import ATTEMPTS, Board
 from unskew.errors import RunFailed, one_line
@@ -64,6 +65,7 @@ class Actor:
     handle: Any
     node: str
     starting: Any  # the answer that says that it is there; None once it came
+    near: Neighbour | None = None  # where it is on this machine, and writes on our boards
     sent: set[str] = field(default_factory=set)
     doing: dict[Any, list[int]] = field(default_factory=dict)  # by the answer that is awaited
 
@@ -85,6 +87,7 @@ class ClusterCrew:
         self.most, self.device, self.gpus = most, device, gpus
         self.actors: list[Actor] = []
         self.boards: dict[str, Board] = {}
+        self.lent: dict[str, Lent] = {}  # those that actors on this machine write on
         self.order: Any = None  # the leg that is played
         self.refs: dict[str, Any] = {}
         self.versions: dict[str, int] = {}
@@ -101,6 +104,9 @@ class ClusterCrew:
     def tell(self, name: str, value: Any) -> None:
         if isinstance(value, Board):  # written here; what of it travels is known when there is work
             self.boards[name] = value
+            if name != "models" and (lent := Lent.of(value)):
+                self.lent[name] = lent
+                self.versions[name] = self.versions.get(name, 0) + 1
             return
         if name == "job":
             value = self.ray.cloudpickle.dumps(value)
@@ -144,9 +150,10 @@ class ClusterCrew:
                     continue
                 self.worked = time.monotonic()
                 if ref is actor.starting:
-                    actor.starting = None
-                    if found[1]:
-                        raise RunFailed(f"node {actor.node[:8]} of the cluster {found[1]}")
+                    process, machine, why_not = found
+                    if why_not:
+                        raise RunFailed(f"node {actor.node[:8]} of the cluster {why_not}")
+                    actor.starting, actor.near = None, neighbour(process, machine)
                     continue
                 done, failure = found
                 if failure is not None:
@@ -166,7 +173,9 @@ class ClusterCrew:
         for actor in self.actors:
             with contextlib.suppress(Exception):
                 self.ray.kill(actor.handle)
-        self.actors, self.refs, self.boards = [], {}, {}
+            if actor.near is not None:
+                actor.near.close()
+        self.actors, self.refs, self.boards, self.lent = [], {}, {}, {}
         self.connection.close()
 
     def _show_models(self, judged: bool) -> None:
@@ -201,12 +210,14 @@ class ClusterCrew:
                 if not waiting or actor.starting is not None or len(actor.doing) >= depth:
                     continue
                 bundle = waiting.popleft()
-                fresh = {
-                    n: [ref] for n, ref in self.refs.items() if f"{n}:{self.versions[n]}" not in actor.sent
-                }
-                actor.sent |= {f"{n}:{self.versions[n]}" for n in fresh}
+                fresh = {n: [ref] for n, ref in self.refs.items() if self._is_new(n, actor)}
+                lent = {n: v for n, v in self.lent.items() if actor.near and self._is_new(n, actor)}
+                actor.sent |= {f"{n}:{self.versions[n]}" for n in (*fresh, *lent)}
                 asked = [Asked(i, work[i], self._starts(work[i])) for i in bundle]
-                actor.doing[actor.handle.work.remote(fresh, asked)] = bundle
+                actor.doing[actor.handle.work.remote(fresh, lent, asked)] = bundle
+
+    def _is_new(self, name: str, actor: Actor) -> bool:
+        return f"{name}:{self.versions[name]}" not in actor.sent
 
     def _starts(self, piece: Any) -> Any:
         """The models that a piece's clients begin with, where each has its own."""
@@ -252,6 +263,8 @@ class ClusterCrew:
         self.lost += 1
         with contextlib.suppress(Exception):
             self.ray.kill(actor.handle)
+        if actor.near is not None:
+            actor.near.end()
         lives = any(n["NodeID"] == actor.node and n["Alive"] for n in self.ray.nodes())
         log.warning("an actor on node %s was lost; others take its clients", actor.node[:8])
         if lives and actor.starting is not None:

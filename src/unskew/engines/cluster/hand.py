@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from dataclasses import dataclass, replace
@@ -11,8 +12,9 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
-from unskew.core.types import Leg
+from unskew.core.types import Ids, Leg
 from unskew.data.mapped import Mapped
+from unskew.engines.cluster.near import Lent, Part, this_machine
 from unskew.engines.cpu.pieces import (
     Judgement,
     SharedSamples,
@@ -51,7 +53,7 @@ class Asked:
 
 @dataclass
 class Answered:
-    """What came of it; ``rows`` is what was written on boards."""
+    """What came of it; ``rows`` is what is to be written on boards, if it was not written there already."""
 
     number: int
     back: Any
@@ -83,27 +85,34 @@ class Hand:
     def __init__(self, version: str, device: tuple[Any, ...] | None):
         self.version = version
         self.setup: dict[str, Any] = {}
+        self.near: dict[str, Board] = {}  # boards of the server that can be written on from here
         self.gpu = None if device is None else FastGPU(*device)
         if self.gpu is None:
             torch.set_num_threads(1)
             keep_memory()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
 
-    def ready(self) -> tuple[int, str]:
-        """(process, why it cannot work here)."""
+    def ready(self) -> tuple[int, str, str]:
+        """(process, on which machine, why it cannot work here)."""
         problem = ""
         if self.version != __version__:
             problem = (
                 f"has unskew {__version__} and not {self.version}; install the same version on every node"
             )
-        return os.getpid(), problem
+        return os.getpid(), this_machine(), problem
 
-    def work(self, fresh: dict[str, Any], asked: list[Asked]) -> tuple[list[Answered], Exception | None]:
+    def work(
+        self, fresh: dict[str, Any], lent: dict[str, Lent], asked: list[Asked]
+    ) -> tuple[list[Answered], Exception | None]:
         """The answers to these pieces of work, or what went wrong."""
         import ray
 
         done: list[Answered] = []
         try:
+            for name, board in lent.items():
+                self.near.pop(name, None)
+                with contextlib.suppress(OSError):  # another user's: then what was trained travels
+                    self.near[name] = board.opened()
             for name, (ref,) in fresh.items():
                 self.setup[name] = _read(name, ray.get(ref))
             done.extend(self._answered(one) for one in asked)
@@ -116,20 +125,26 @@ class Hand:
             flat: Flat = self.setup["flat"]
             self.setup["models"] = Board(flat.names, flat.shapes, tensor_of(flat.rows))
             return Answered(asked.number, self._answer(self.setup, asked.piece))
-        here, work, board = _alone(self.setup, asked)
+        here, work, board = _alone(self.setup, self.near, asked)
         back = self._answer(here, work)
         self.setup.update({k: v for k, v in here.items() if k.startswith("made of ")})
         rows = asked.piece.rows
         written = work.adds is not None or back[0].message is None
         found = {int(rows[i]): one for i, one in back.items()}
-        return Answered(asked.number, found, board.flat.numpy() if written else None)
+        travels = written and not isinstance(board, Part)
+        return Answered(asked.number, found, board.flat.numpy() if travels else None)
 
     def _answer(self, setup: dict[str, Any], work: Any) -> Any:
         return answer(setup, work) if self.gpu is None else _answer_on_gpu(self.gpu, setup, work)
 
 
-def _alone(setup: dict[str, Any], asked: Asked) -> tuple[dict[str, Any], WorkPiece, Board]:
-    """The leg as if it had no other rows: so an actor needs no room for models that others train."""
+def _alone(
+    setup: dict[str, Any], near: dict[str, Board], asked: Asked
+) -> tuple[dict[str, Any], WorkPiece, Board]:
+    """The leg as if it had no other rows: so an actor needs no room for models that others train.
+
+    Trained models go on a board of its own, which travels, or into their rows of the server's board where that is near.
+    """
     order, *rest = setup["leg"]
     flat: Flat = setup["flat"]
     leg: Leg = order
@@ -141,11 +156,15 @@ def _alone(setup: dict[str, Any], asked: Asked) -> tuple[dict[str, Any], WorkPie
         shown = shown.expand(2, -1)
     model = Board(flat.names, flat.shapes, shown)
     work = replace(piece, rows=np.arange(len(rows)))
-    if piece.adds is None:
-        board, name = Board.like(model.row(0), len(rows), shared=False), "answers"
+    name = "answers" if piece.adds is None else "sums"
+    at: Ids = rows if piece.adds is None else np.array([piece.adds[0]])
+    if name in near:
+        board: Board = Part.of(near[name], at)
     else:
-        wide = {k: v.to(torch.float64) for k, v in model.row(0).items()}
-        board, name = Board.like(wide, 1, shared=False), "sums"
+        kind = model.row(0)
+        wide = kind if piece.adds is None else {k: v.to(torch.float64) for k, v in kind.items()}
+        board = Board.like(wide, len(at), shared=False)
+    if piece.adds is not None:
         work.adds = 0, piece.adds[1]
     cut = replace(leg, clients=leg.clients[rows], settings=leg.settings.rows(rows))
     return setup | {"leg": (cut, *rest), "models": model, name: board}, work, board
