@@ -25,8 +25,8 @@ class Cluster:
         self.nodes: dict[str, Any] = {}
         self.fill(nodes)
 
-    def add(self) -> str:
-        node = self.inner.add_node(num_cpus=1, object_store_memory=STORE)
+    def add(self, **more: Any) -> str:
+        node = self.inner.add_node(num_cpus=1, object_store_memory=STORE, **more)
         self.nodes[node.node_id] = node
         return str(node.node_id)
 

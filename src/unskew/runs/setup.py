@@ -298,7 +298,10 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
         metrics=built.metrics,
     )
     if isinstance(engine, OverRay):
-        engine.check(run.job)  # one that cannot travel is refused before anything is written
+        engine.check(
+            run.job
+        )  # what cannot travel, or reach its cluster, is refused before anything is written
+        engine.join()
     net.to(loaded.device)
     memories = {part.name: part.init_server(net) for part in method.parts}
     if "divergence" in spec.measure:

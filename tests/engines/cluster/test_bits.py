@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -20,12 +21,13 @@ from unskew.core.engine import Engine
 from unskew.core.types import leaves
 from unskew.engines.cluster.actors import ClusterCrew
 from unskew.engines.cluster.engine import OverRay
+from unskew.engines.cluster.near import Neighbour
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.machine.threads import single_threaded
-from unskew.runs.folder import RunFolder
+from unskew.runs.folder import RunFolder, read_folder
 from unskew.runs.rounds import play_rounds
-from unskew.runs.running import resume, run
+from unskew.runs.running import run
 from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 
@@ -126,34 +128,74 @@ def test_sums_alone_keep_their_bits(engine: OverRay, monkeypatch: pytest.MonkeyP
     same(play(engine, "scaffold"), play(FastCPU(1), "scaffold"))
 
 
-def test_the_gpu_engine_runs_inside_an_actor(cluster: Cluster) -> None:
-    """Where Ray sees a GPU, an actor runs the GPU engine: here on a CPU, as its own tests do."""
-    inside = OverRay(workers=1, device=("cpu",))
-    found = play(inside, "scaffold+sem")
+def test_where_ray_sees_a_gpu_an_actor_there_runs_the_gpu_engine(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And CPUs train nothing. The node only says that it has a GPU: its engine runs on a CPU, as in its own tests."""
+    node = cluster.add(num_gpus=1)
+    monkeypatch.setattr(OverRay, "gpu", "cpu")
+    inside = Kept()
+    try:
+        found = play(inside, "scaffold+sem")
+        assert inside.on_gpus
+        assert inside.crew is not None
+        assert [actor.node for actor in inside.crew.actors] == [node]  # type: ignore[attr-defined]
+    finally:
+        OverRay.close(inside)
+        cluster.remove(node)
     expected = play(FastGPU("cpu"), "scaffold+sem")
     for name, value in expected[0].params.items():
         assert torch.allclose(found[0].params[name], value, rtol=1e-5, atol=1e-7)
 
 
-def test_a_node_removed_twice_in_a_round_changes_nothing(
-    cluster: Cluster, engine: OverRay, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_node_removed_twice_in_a_round_changes_nothing(cluster: Cluster, engine: OverRay) -> None:
     """What a lost node had is given to others, and a node that comes is given work."""
     expected = play(FastCPU(1), "scaffold", clients=40, cohort=40, rounds=1)
+    with remove_busy_nodes(cluster, 2):
+        same(play(engine, "scaffold", clients=40, cohort=40, rounds=1), expected)
+
+
+@contextlib.contextmanager
+def remove_busy_nodes(cluster: Cluster, count: int) -> Iterator[None]:
+    """Pull so many plugs, each while its node has work."""
     give, removed = ClusterCrew._give, []
 
     def give_and_remove(self: ClusterCrew, waiting: Any, work: Any) -> None:
         give(self, waiting, work)
-        if len(removed) < 2 and len(work) > 3:
+        if len(removed) < count and len(work) > 3:
             busy = [a for a in self.actors if a.doing and a.node in cluster.nodes]
             if busy:
                 removed.append(busy[0].node)
                 cluster.remove(busy[0].node)
 
-    monkeypatch.setattr(ClusterCrew, "_give", give_and_remove)
-    found = play(engine, "scaffold", clients=40, cohort=40, rounds=1)
-    assert len(set(removed)) == 2
-    same(found, expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterCrew, "_give", give_and_remove)
+        yield
+    assert len(set(removed)) == count
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_actors_on_the_servers_machine_write_on_its_boards(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that was trained travels; one whose node is lost is ended, so that it writes no more."""
+    cluster.fill()
+    near, ended, travelled = Kept(), [], []
+    end, write = Neighbour.end, ClusterCrew._write
+    monkeypatch.setattr(Neighbour, "end", lambda self: (ended.append(self), end(self)))
+    monkeypatch.setattr(
+        ClusterCrew, "_write", lambda self, piece, rows: (travelled.append(rows), write(self, piece, rows))
+    )
+    try:
+        same(play(near, "scaffold+sem"), play(FastCPU(1), "scaffold+sem"))
+        with remove_busy_nodes(cluster, 1):
+            same(play(near, "moon", clients=40, cohort=40), play(FastCPU(1), "moon", clients=40, cohort=40))
+        monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
+        same(play(near, "scaffold"), play(FastCPU(1), "scaffold"))
+    finally:
+        OverRay.close(near)
+    assert ended
+    assert not any(rows is not None for rows in travelled)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -168,11 +210,12 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
         assert time.monotonic() < until
         time.sleep(0.1)
     spec = Spec.of({"dataset": "digits", "clients": 12, "cohort": 5, "rounds": 100_000, "checkpoint": 0.0})
-    flags = [*setting_flags(spec.changed()), "--engine", "ray", "--ray", cluster.address]
+    flags = [*setting_flags(spec.changed()), "--engine", "ray", "--ray", "auto"]
     other = subprocess.Popen(
         [sys.executable, "-m", "unskew", "run", "--out", str(tmp_path / "run"), *flags],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env=os.environ | {"RAY_ADDRESS": cluster.address},  # which of this machine's clusters it is part of
     )
     try:
         while played(tmp_path / "run") < 2:
@@ -192,8 +235,18 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
         assert time.monotonic() < until
         time.sleep(0.1)
     cluster.add()
-    rounds = played(tmp_path / "run") + 2
-    found = resume(tmp_path / "run", rounds=rounds, progress=False)
+    rounds = played(tmp_path / "run") + 20
+    words = ["resume", str(tmp_path / "run"), "--rounds", str(rounds), "--ray", cluster.address]
+    other = subprocess.Popen([sys.executable, "-m", "unskew", *words], stdout=subprocess.DEVNULL)
+    try:
+        while other.poll() is None:  # two at once, and both end
+            assert time.monotonic() < until
+            same(play(engine), expected)
+        assert other.returncode == 0
+    finally:
+        other.kill()
+        other.wait()
+    found = read_folder(tmp_path / "run")[0]
     whole = run(progress=False, engine="fast", workers=1, **(spec.changed() | {"rounds": rounds}))
     assert found.result["model_sha256"] == whole.result["model_sha256"]
     while not actors() <= ours:

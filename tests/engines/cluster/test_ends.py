@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,8 @@ import pytest
 import torch
 
 from processes import descendants, heed_interrupts, listening, shared_memory_of, sockets_of, words_of
+from unskew.cli import main
 from unskew.engines.cluster import connect
-from unskew.engines.cluster.engine import OverRay
 from unskew.errors import InputError
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.spec import Spec
@@ -78,51 +79,100 @@ def test_nothing_is_left_of_a_local_ray(tmp_path: Path) -> None:
     assert not [name for name in shared if os.path.exists(name)]
 
 
-def test_what_is_wrong_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Ray, an old one, addresses that cannot be, a setting without its engine."""
+RUN = ["run", "--dataset", "digits", "--clients", "8", "--rounds", "1", "--engine", "ray", "--out", "run"]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *flags: str) -> str:
+    """The one sentence that a run over Ray is refused with; nothing is written."""
+    assert main([*RUN, *flags]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert not Path("run").exists()
+    return err
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ray, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(connect, "PATIENCE", 0.2)
-    for address, sentence in (
-        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),
-        ("nonsense", "is no address; write host:port"),
-        ("ray://there:1", "an address for Ray's client"),
-    ):
-        with pytest.raises(InputError, match=sentence):
-            OverRay(address)
+    return connect.load_ray()
+
+
+def test_what_is_wrong_is_one_sentence_and_exit_code_2(
+    nowhere: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Addresses that cannot be, another version there, no cluster here, an old Ray, none."""
+    assert "no Ray cluster answers at 127.0.0.1:1 " in refused(capsys, "--ray", "127.0.0.1:1")
+    assert "is no address; write host:port" in refused(capsys, "--ray", "nonsense")
+    assert "an address for Ray's client" in refused(capsys, "--ray", "ray://there:1")
+    with monkeypatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as there:
+        address = f"127.0.0.1:{there.getsockname()[1]}"
+        other = "Version mismatch: The cluster was started with:\n    Ray: 2.51.0\n    Python: 3.11.9\n"
+        patch.setattr(nowhere, "init", raising(RuntimeError(other)))
+        said = refused(capsys, "--ray", address)
+        assert f"the cluster at {address} has another Ray or Python" in said
+        assert "install the same version here" in said
+        patch.setattr(nowhere, "init", raising(ConnectionError("Could not find any running Ray instance.")))
+        assert "no Ray cluster runs on this machine" in refused(capsys, "--ray", "auto")
+    monkeypatch.setattr(nowhere, "__version__", "2.9.3")
+    assert "Ray 2.9.3 is installed, and unskew needs 2.50 or newer" in refused(capsys)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert "Ray is not installed" in (said := refused(capsys))
+    assert "pip install 'unskew[ray]'" in said
+
+
+def raising(problem: Exception) -> Callable[..., Any]:
+    def init(**given: Any) -> Any:
+        raise problem
+
+    return init
+
+
+def test_settings_that_contradict_each_other_are_refused() -> None:
+    """A cluster for another engine, a GPU by number, a cluster beside the one that was joined."""
     with pytest.raises(InputError, match="write engine = ray too"):
         choose(Spec(ray="auto"), torch.device("cpu"), 0.0)
     with pytest.raises(InputError, match="Ray chooses among GPUs"):
         device_of(Spec(engine="ray", device="cuda:1"))
-    ray = connect.load_ray()
-    monkeypatch.setattr(ray, "__version__", "2.9.3")
-    with pytest.raises(InputError, match=r"Ray 2.9.3 is installed, and unskew needs 2.50 or newer"):
-        OverRay()
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(InputError, match=r"Ray is not installed.*pip install 'unskew\[ray\]'"):
-        OverRay()
-
-
-def test_a_model_that_cannot_travel_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    """What a model holds may be copied here, and still not be sent."""
-    import unskew
-
-    class Open:
-        def __deepcopy__(self, memo: Any) -> Open:
-            return self
-
-        def __reduce__(self) -> Any:
-            raise TypeError("an open file cannot be pickled")
-
-    class Locked(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer: Any = torch.nn.Linear(64, 10)
-            self.file = Open()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return self.layer(x.flatten(1))  # type: ignore[no-any-return]
-
+    connect._check_same("127.0.0.1:6379", "localhost:6379")
+    connect._check_same("127.0.0.1:6379", "auto")
     with pytest.raises(
-        InputError, match=r"cannot be sent to other machines \(an open file cannot be pickled\)"
+        InputError, match=r"has joined the Ray cluster at 127.0.0.1:6379, and ray = 10.0.0.1:6379"
     ):
-        unskew.run(dataset="digits", model=Locked(), engine="ray", out=tmp_path / "run", progress=False)
-    assert not (tmp_path / "run").exists()
+        connect._check_same("127.0.0.1:6379", "10.0.0.1:6379")
+
+
+LOCKED = """
+import torch
+
+class Open:
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError("an open file cannot be pickled")
+
+class Locked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 10)
+        self.file = Open()
+
+    def forward(self, x):
+        return self.layer(x.flatten(1))
+"""
+"""What this model holds can be copied here, and still not be sent."""
+
+
+def test_a_model_that_cannot_travel_is_refused_before_anything_is_written(
+    nowhere: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor is a Ray started for it."""
+    Path("locked_model.py").write_text(LOCKED)
+    monkeypatch.syspath_prepend(".")
+    monkeypatch.setattr(nowhere, "init", raising(AssertionError("no Ray is needed to see that")))
+    said = refused(capsys, "--model", "locked_model:Locked")
+    assert "cannot be sent to other machines (an open file cannot be pickled)" in said

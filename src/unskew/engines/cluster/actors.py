@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from unskew.engines.cluster.connect import Connection
-from unskew.engines.cluster.hand import Asked, Flat, Hand, Laid
+from unskew.engines.cluster.hand import Asked, Flat, Hand, Laid, kept
 from unskew.engines.cluster.near import Lent, Neighbour, neighbour
 from unskew.engines.cpu.pieces import Judgement
 from unskew.engines.cpu.workers import ATTEMPTS, Board
@@ -81,14 +81,13 @@ class ClusterCrew:
         connection: Connection,
         most: int | None = None,
         device: tuple[Any, ...] | None = None,
-        gpus: bool = False,
     ):
         self.connection, self.ray = connection, connection.ray
-        self.most, self.device, self.gpus = most, device, gpus
+        self.most, self.device = most, device
         self.actors: list[Actor] = []
         self.boards: dict[str, Board] = {}
         self.lent: dict[str, Lent] = {}  # those that actors on this machine write on
-        self.order: Any = None  # the leg that is played
+        self.leg: Any = None  # the one that is played, without its models
         self.refs: dict[str, Any] = {}
         self.versions: dict[str, int] = {}
         self.looked = self.worked = 0.0
@@ -114,8 +113,9 @@ class ClusterCrew:
             value = replace(value, tensors={k: Laid.out(v) for k, v in value.tensors.items()})
         elif name == "lists":
             value = {k: Laid.out(v) for k, v in value.items()}
-        elif name == "leg":
-            self.order = value[0]
+        elif name == "leg":  # it travels with its models
+            self.leg = value
+            return
         self._put(name, value)
 
     def _put(self, name: str, value: Any) -> None:
@@ -160,7 +160,7 @@ class ClusterCrew:
                     raise failure
                 del actor.doing[ref]
                 for one in done:
-                    answers[one.number] = one.back
+                    answers[one.number] = kept(one.back)
                     self._write(work[one.number], one.rows)
                 left -= len(done)
                 advance(len(done))
@@ -181,13 +181,15 @@ class ClusterCrew:
     def _show_models(self, judged: bool) -> None:
         """Put the leg's models where every node can read them: what all begin with, and what drift is measured by."""
         board = self.boards["models"]
-        if judged or self.order.stacked:
+        order = None if judged else self.leg[0]
+        if order is None or order.stacked:
             rows = board.flat[:1]
-        elif self.order.anchor is None:
+        elif order.anchor is None:
             rows = board.flat[1:2]
         else:
             rows = board.flat[:2]
-        self._put("flat", Flat(board.names, board.shapes, rows.numpy().copy()))
+        flat = Flat(board.names, board.shapes, rows.numpy().copy())
+        self._put("leg", (None if judged else self.leg, flat))
 
     def _bundled(self, work: Sequence[Any]) -> deque[list[int]]:
         """Pieces in the order given; small ones several at a time, so that messages do not cost more than work."""
@@ -221,7 +223,7 @@ class ClusterCrew:
 
     def _starts(self, piece: Any) -> Any:
         """The models that a piece's clients begin with, where each has its own."""
-        if isinstance(piece, Judgement) or not self.order.stacked:
+        if isinstance(piece, Judgement) or not self.leg[0].stacked:
             return None
         return self.boards["models"].flat.numpy()[1 + np.asarray(piece.rows)]
 
@@ -243,8 +245,8 @@ class ClusterCrew:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self.looked = time.monotonic()
-        kind = "GPU" if self.gpus else "CPU"
-        claim = {"num_gpus": SHARE_OF_A_GPU} if self.gpus else {"num_cpus": SHARE_OF_A_CORE}
+        kind = "CPU" if self.device is None else "GPU"
+        claim = {"num_cpus": SHARE_OF_A_CORE} if self.device is None else {"num_gpus": SHARE_OF_A_GPU}
         nodes = {n["NodeID"]: int(n["Resources"].get(kind, 0)) for n in self.ray.nodes() if n["Alive"]}
         for node, room in nodes.items():
             if self.failed.get(node, 0) >= ATTEMPTS:

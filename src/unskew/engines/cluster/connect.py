@@ -28,9 +28,12 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_worker_niceness": "0",
+    "RAY_task_events_report_interval_ms": "0",
+    "RAY_enable_metrics_collection": "0",
 }
-"""Nothing is sent to Ray's makers, no notice of theirs is printed, and a local Ray's actors have our priority:
-Ray would give them the lowest, and on a busy machine they would hardly run."""
+"""Nothing is sent to Ray's makers, no notice of theirs is printed, and a local Ray keeps no record of every call for a
+dashboard that nobody opens. Its actors have our priority: Ray would give them the lowest, and on a busy machine they
+would hardly run."""
 
 PREFIX = "unskew-ray-"
 
@@ -99,6 +102,7 @@ def connect(address: str | None, cpus: int) -> Connection:
     check_address(address)
     ray = load_ray()
     if ray.is_initialized():  # the user's own, or another run of this process: it is theirs to end
+        _check_same(ray.get_runtime_context().gcs_address, address)
         return Connection(ray, ours=False)
     how: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     guard = None
@@ -128,6 +132,24 @@ def connect(address: str | None, cpus: int) -> Connection:
             raise InputError(_refusal(address, str(problem))) from None
         raise
     return Connection(ray, True, guard)
+
+
+def _check_same(joined: str, wanted: str | None) -> None:
+    """Refuse an address where this process is part of another cluster: it can be part of one only."""
+    if wanted in (None, "auto", "local"):
+        return
+    assert wanted is not None
+    places = []
+    for place in (joined, wanted):
+        host, _, port = place.rpartition(":")
+        with contextlib.suppress(OSError):
+            host = socket.gethostbyname(host.strip("[]"))
+        places.append((host, port))
+    if places[0] != places[1]:
+        raise InputError(
+            f"this process has joined the Ray cluster at {joined}, and ray = {wanted} asks for another; call "
+            "ray.shutdown() first, or write ray = auto to stay"
+        )
 
 
 def _end(guard: subprocess.Popen[bytes]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from unskew.core.engine import Job, RunPlan
 from unskew.core.holdings import Holdings
 from unskew.engines.carrier import Carrier
-from unskew.engines.cluster.connect import check_address, connect, load_ray
+from unskew.engines.cluster.connect import Connection, check_address, connect, load_ray
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import SIDE_BY_SIDE
 from unskew.errors import InputError, one_line
@@ -18,11 +18,12 @@ class OverRay(FastCPU):
     """Actors on every node of a Ray cluster, one a core; where Ray sees GPUs, one a GPU and none else.
 
     ``address``: ``host:port``, ``auto`` for the cluster that this machine is part of, or None for one of its own.
-    ``device``: ``auto``, or ``cpu`` to leave GPUs alone, or ``cuda`` to insist on them; a tuple of the GPU engine's
-    arguments makes every actor run that one, whatever Ray sees.
+    ``device``: ``auto``, or ``cpu`` to leave GPUs alone, or ``cuda`` to insist on them.
     """
 
     name = "ray"
+    gpu = "cuda"
+    """What the GPU engine trains on where Ray sees a GPU."""
 
     def __init__(
         self,
@@ -30,7 +31,7 @@ class OverRay(FastCPU):
         workers: int | None = None,
         block: int | None = None,
         record: bool = False,
-        device: str | tuple[Any, ...] = "auto",
+        device: str = "auto",
         compile: bool = False,
         precision: str = "fp32",
         alone: bool = False,
@@ -41,8 +42,9 @@ class OverRay(FastCPU):
         self.alone = alone  # one to measure by, which trains in this process
         self.address, self.most, self.device = address, workers, device
         self.gpu_options = (block, compile, precision)
-        self.on_gpus = isinstance(device, tuple)
+        self.on_gpus = False
         self.places = (0, 0)
+        self.connection: Connection | None = None  # to a cluster that nobody works on yet
 
     def choice(self, run: RunPlan) -> str:
         actors, nodes = self.places
@@ -66,6 +68,17 @@ class OverRay(FastCPU):
                 "pickled (locks, open files) out of it, or write engine = fast"
             ) from None
 
+    def join(self) -> None:
+        """Join the cluster at the address; one of its own is started when there is work."""
+        if self.connection is None and not self.alone and self.address not in (None, "local"):
+            self.connection = connect(self.address, self.count)
+
+    def close(self) -> None:
+        super().close()
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
+
     def again(self) -> OverRay:
         twin = OverRay(None, 1, self.block, self.record, alone=True)  # it has one client to train
         twin.hold(Holdings(self.holdings.federation))
@@ -76,18 +89,12 @@ class OverRay(FastCPU):
             return super().hire()
         from unskew.engines.cluster.actors import ClusterCrew
 
-        connection = connect(self.address, self.count)
+        connection = self.connection or connect(self.address, self.count)
+        self.connection = None  # from here on it is the crew's to close
         try:
-            gpus = self._sees_gpus(connection.ray)
-            device = (
-                self.device
-                if isinstance(self.device, tuple)
-                else ("cuda", *self.gpu_options)
-                if gpus
-                else None
-            )
-            self.on_gpus = device is not None
-            crew = ClusterCrew(connection, self.most, device, gpus)
+            self.on_gpus = self._sees_gpus(connection.ray)
+            device = (self.gpu, *self.gpu_options) if self.on_gpus else None
+            crew = ClusterCrew(connection, self.most, device)
         except BaseException:
             connection.close()
             raise
@@ -95,7 +102,7 @@ class OverRay(FastCPU):
         return crew
 
     def _sees_gpus(self, ray: Any) -> bool:
-        if isinstance(self.device, tuple) or self.device == "cpu":
+        if self.device == "cpu":
             return False
         there = ray.cluster_resources().get("GPU", 0) >= 1
         if not there and self.device != "auto":

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
+from unskew.core.client import ClientResult
 from unskew.core.types import Ids, Leg
 from unskew.data.mapped import Mapped
 from unskew.engines.cluster.near import Lent, Part, this_machine
@@ -22,6 +23,7 @@ from unskew.engines.cpu.pieces import (
     answer,
     carried_out,
     client_jobs_of,
+    converted,
     holdings_of,
     leg_of,
     once,
@@ -114,7 +116,10 @@ class Hand:
                 with contextlib.suppress(OSError):  # another user's: then what was trained travels
                     self.near[name] = board.opened()
             for name, (ref,) in fresh.items():
-                self.setup[name] = _read(name, ray.get(ref))
+                found = _read(name, ray.get(ref))
+                self.setup |= (
+                    dict(zip(("leg", "flat"), found, strict=True)) if name == "leg" else {name: found}
+                )
             done.extend(self._answered(one) for one in asked)
         except Exception as problem:
             return [], problem
@@ -216,3 +221,17 @@ def _read(name: str, value: Any) -> Any:
     if name == "lists":
         return {k: v.tensor() for k, v in value.items()}
     return value
+
+
+def kept(back: Any) -> Any:
+    """An answer to keep: its arrays lie in Ray's object store, which would be full of clients' memories soon."""
+    return {
+        row: converted(done, _copied) if isinstance(done, ClientResult) else done
+        for row, done in back.items()
+    }
+
+
+def _copied(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: _copied(value) for name, value in tree.items()}
+    return tree.copy() if isinstance(tree, np.ndarray) else tree

@@ -153,15 +153,16 @@ def _there(tree: Any, device: torch.device | str) -> Any:
 
 def _to_send(done: ClientResult) -> ClientResult:
     """A client's answer for the pipe: arrays, since tensors would take a file handle each."""
-    return _converted(done, as_arrays)
+    return converted(done, as_arrays)
 
 
 def as_sent(done: ClientResult) -> ClientResult:
     """The inverse of ``_to_send``."""
-    return _converted(done, as_tensors)
+    return converted(done, as_tensors)
 
 
-def _converted(done: ClientResult, convert: Callable[[Any], Any]) -> ClientResult:
+def converted(done: ClientResult, convert: Callable[[Any], Any]) -> ClientResult:
+    """A client's answer with every tree in it converted."""
     trees = {name: convert(getattr(done, name)) for name in ("params", "uploads", "memory")}
     message = done.message
     if message is not None:
