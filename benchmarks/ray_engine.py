@@ -188,7 +188,7 @@ def memory(rounds: int = 30, clients: int = 100_000, cohort: int = 1000) -> dict
     }
 
 
-def memories(rounds: int = 6) -> list[dict[str, Any]]:
+def memories(rounds: int = 5) -> list[dict[str, Any]]:
     """Job C, everybody in every second round: what a round takes longer where clients remember a model each."""
     job = replace(JOBS["C"], clients=200)
     rows = []

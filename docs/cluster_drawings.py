@@ -1,4 +1,7 @@
-"""The picture of docs/cluster.md, a model in bytes and flops: ``python docs/cluster_drawings.py`` writes it."""
+"""The picture of docs/cluster.md: ``python docs/cluster_drawings.py`` writes it.
+
+Above what was measured on one machine, below a model in bytes and flops of what it cannot show.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,17 @@ BUDGET = 2 * 2**30
 """Bytes of clients' memories that stay in the server's memory."""
 BASE, ACTOR = 0.4e9, 0.25e9
 """Bytes that Ray itself takes on a node, and an actor with torch in it."""
-HELD = 10
-"""Samples of a client in the panel of memory: 8 bytes each in the lists of who holds what."""
+CLIENT = 270
+"""Bytes of lists for a client of ten samples, at the server and at each node: the growth in ``BY_CLIENTS``."""
+
+BY_NODES = {1: 5.38, 2: 3.02, 3: 3.08}
+"""Seconds of a round of job B by nodes of one core, on a machine of two: ``python -m benchmarks.ray_engine nodes``."""
+BY_CLIENTS = {1_000: (447, 399), 10_000: (453, 401), 100_000: (482, 414), 1_000_000: (713, 674)}
+"""(the larger node, the server) in MB by all clients: ``python -m benchmarks.ray_engine clients``."""
+
+
+ORDER = ("server, in memory", "a node", "server, on disk")
+"""Who has which colour, above as below."""
 
 
 def model() -> tuple[float, int]:
@@ -47,7 +59,7 @@ def seconds(nodes: int, cohort: int) -> float:
 def memory(clients: float, nodes: int = 1000) -> dict[str, float]:
     """Bytes at the server in memory and on disk, and at a node, for SCAFFOLD with a cohort of 10,000."""
     _, size = model()
-    lists = clients * (8 * HELD + 40)
+    lists = clients * CLIENT
     cohort = min(clients, 10_000)
     return {
         "server, in memory": BASE + lists + min(BUDGET, clients * size) + 3 * cohort * size,
@@ -70,22 +82,50 @@ def draw(path: Path) -> None:
         if size > 1e7
     ]
 
-    def lines(rows: list[dict[str, object]], x: str, y: str, by: str, title: str) -> alt.Chart:
+    measured_times = [
+        {"nodes": n, "seconds": taken, "clients a round": "100"} for n, taken in BY_NODES.items()
+    ]
+    measured_sizes = [
+        {"clients": clients, "gigabytes": size / 1e3, "where": where}
+        for clients, sizes in BY_CLIENTS.items()
+        for where, size in zip(("a node", "server, in memory"), sizes, strict=True)
+    ]
+
+    def lines(
+        rows: list[dict[str, object]], x: str, y: str, by: str, title: str, log: bool = True
+    ) -> alt.Chart:
+        across = alt.X(f"{x}:Q").axis(title=x, grid=False, tickCount=5, format="~s")
+        up = alt.Y(f"{y}:Q").axis(title=y, tickCount=5, format="~g")
+        names = list(dict.fromkeys(str(row[by]) for row in rows))
+        colours = [PALETTE[ORDER.index(name) if name in ORDER else at] for at, name in enumerate(names)]
+        if x == "nodes" and not log:
+            across = (
+                alt.X(f"{x}:Q")
+                .axis(title=x, grid=False, values=[1, 2, 3], format="d")
+                .scale(domain=[0.8, 3.2])
+            )
+        else:
+            across = across.scale(type="log")
         return (
-            alt.Chart(alt.InlineData(values=rows), width=330, height=230, title=title)
+            alt.Chart(alt.InlineData(values=rows), width=330, height=190, title=title)
             .mark_line(point=alt.OverlayMarkDef(size=26))
             .encode(
-                x=alt.X(f"{x}:Q").scale(type="log").axis(title=x, grid=False, tickCount=5, format="~s"),
-                y=alt.Y(f"{y}:Q").scale(type="log").axis(title=y, tickCount=5, format="~g"),
+                x=across,
+                y=up.scale(type="log") if log else up.scale(domainMin=0),
                 color=alt.Color(f"{by}:N", sort=None)
-                .scale(range=list(PALETTE[:3]))
+                .scale(domain=names, range=colours)
                 .legend(title=by, orient="bottom"),
             )
         )
 
-    left = lines(times, "nodes", "seconds", "clients a round", "Time of a round (model)")
-    right = lines(sizes, "clients", "gigabytes", "where", "Memory with SCAFFOLD (model)")
-    save_chart((left | right).resolve_scale(color="independent"), path, "How large it goes")
+    measured = lines(
+        measured_times, "nodes", "seconds", "clients a round", "Time of a round, measured", False
+    )
+    measured |= lines(measured_sizes, "clients", "gigabytes", "where", "Memory with FedAvg, measured", False)
+    modelled = lines(times, "nodes", "seconds", "clients a round", "Time of a round, a model")
+    modelled |= lines(sizes, "clients", "gigabytes", "where", "Memory with SCAFFOLD, a model")
+    whole = measured.resolve_scale(color="independent") & modelled.resolve_scale(color="independent")
+    save_chart(whole.resolve_scale(color="independent"), path, "How large it goes")
 
 
 if __name__ == "__main__":
