@@ -23,6 +23,7 @@ def make(wanted: Wanted) -> list[Row]:
         "progress": False,
     }
     settings |= {"rounds": wanted.rounds or 5, "dataset": nines}
+    rare = float(np.mean(digits.y_test == 9))
     rows = []
     methods = ("fedavg", "balanced", "balanced(counts=global)")
     for method in methods[-1:] if wanted.quick else methods:
@@ -30,15 +31,17 @@ def make(wanted: Wanted) -> list[Row]:
         ended = [run(method=method, seed=seed, **settings).result for seed in seeds]
         scores = {
             name: 100 * float(np.mean([result["final"][name] for result in ended]))
-            for name in ("accuracy", "balanced_accuracy", "worst_class")
+            for name in ("accuracy", "balanced_accuracy")
         }
+        # accuracy = rare x nines + (1 - rare) x others, balanced accuracy = (nines + others) / 2
+        found = (2 * (1 - rare) * scores["balanced_accuracy"] - scores["accuracy"]) / (1 - 2 * rare)
         lost = sum(bool(result["no_better_than_most_frequent"]) for result in ended)
         rows.append(
             {
                 "method": f"`{method}`",
                 "accuracy": f"{scores['accuracy']:.1f}",
                 "balanced accuracy": f"{scores['balanced_accuracy']:.1f}",
-                "nines found": f"{scores['worst_class']:.0f}%",
+                "nines found": f"{max(found, 0):.0f}%",
                 'no better than "never"': f"{lost} of {len(seeds)} seeds",
             }
         )
