@@ -27,11 +27,12 @@ def test_the_page_and_the_shipped_files_are_what_the_results_make() -> None:
 
 @pytest.mark.parametrize("file", RESULTS, ids=lambda file: file.stem)
 def test_a_line_of_results_says_what_it_is(file: Path) -> None:
-    """Exhibit, group and method that there are; numbers; version, device, seconds, origin, null where unknown."""
+    """Exhibit, group and method that there are; numbers; version, device, origin; seconds, null where unknown."""
     groups = {group.name: group for group in exhibits()[file.stem].groups}
     for text in file.read_text("utf-8").splitlines():
         line = json.loads(text)
         assert line["exhibit"] == file.stem
+        assert line["version"]
         if "row" in line:
             assert exhibits()[file.stem].makes
             assert {"version", "device", "seconds", "origin"} <= set(line)
