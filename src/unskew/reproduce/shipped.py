@@ -15,6 +15,7 @@ FILE = Path(__file__).parent / "results.json"
 LEFT_OUT = (
     "exhibit",
     "accuracy",
+    "after_round",
     "setting",
     "judged_every",
     "bytes_down",
