@@ -36,6 +36,7 @@ DRAWN = {
     "daca-figure5": "daca-figure-5.png",
     "daca-figure6": "daca-figure-6.png",
     "daca-clusters": "daca-clusters.png",
+    "seol-kim-round": "seol_kim.svg",
     "thesis-figure3.1": "emd-of-dirichlet.png",
     "thesis-figure3.2": "sizes-of-dirichlet.png",
     "thesis-figure3.3": "emds-of-dirichlet.png",

@@ -1,17 +1,21 @@
-"""Draws docs/img/seol_kim.svg, a round of Seol & Kim, by playing it: ``python docs/round_seol_kim.py``.
+"""A round of Seol & Kim by hand: four clients with three classes, in numbers and as the picture of its page.
 
-Four clients with three classes, the example that tests/parts/test_seol_kim.py works by hand: what each repeats, whom
-the server takes with how much of which class, and the batch size and rate that follow.
+What each client repeats (algorithm 1), whom the server takes with how much of which class (2), and the batch size and
+rate that follow (3): the example that tests/parts/test_seol_kim.py works.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from unskew.arrays import Array
+from unskew.files import write_file
 from unskew.parts.prepare.oversample import additions
 from unskew.parts.select.kld import balanced, uneven
+from unskew.reproduce.making import Row, Wanted
 
 COUNTS = np.array([[8, 2, 2], [0, 6, 3], [1, 0, 7], [0, 0, 6]])
 THRESHOLD, BETA, ETA_MAX = 0.01, 3, 0.1
@@ -54,7 +58,7 @@ def arrow(x: float, y: float, to: float) -> str:
     )
 
 
-def clients(added: np.ndarray) -> list[str]:
+def clients(added: Array) -> list[str]:
     """What each client holds, and what it repeats."""
     drawn = [
         text(150, 34, "1  oversample", 13, bold=True),
@@ -78,7 +82,7 @@ def clients(added: np.ndarray) -> list[str]:
     return drawn
 
 
-def cohort(chosen: np.ndarray, amounts: np.ndarray) -> list[str]:
+def cohort(chosen: Array, amounts: Array) -> list[str]:
     """The data gathered so far, after each client that is taken."""
     drawn = [
         text(418, 34, "2  kld", 13, bold=True),
@@ -106,7 +110,7 @@ def cohort(chosen: np.ndarray, amounts: np.ndarray) -> list[str]:
     return drawn
 
 
-def settings(chosen: np.ndarray, amounts: np.ndarray) -> list[str]:
+def settings(chosen: Array, amounts: Array) -> list[str]:
     """What each client that is taken trains with."""
     drawn = [text(650, 34, "3  dynamic", 13, bold=True), text(650, 52, "by what each trains on", 11, GREY)]
     for row, (k, taken) in enumerate(zip(chosen, amounts, strict=True)):
@@ -125,11 +129,33 @@ def settings(chosen: np.ndarray, amounts: np.ndarray) -> list[str]:
     return drawn
 
 
-def main() -> None:
+def _played() -> tuple[Array, Array, Array]:
+    """What clients add, who is taken in which order, and how much of each class."""
     added = additions(COUNTS, 1.0)
     lifted = COUNTS + added
     ordered = np.argsort(-lifted.sum(1), kind="stable")
     chosen, amounts, _ = balanced(lifted, ordered, most=10, threshold=THRESHOLD, classes=np.arange(3))
+    return added, chosen, amounts
+
+
+def make(wanted: Wanted) -> list[Row]:
+    """A row a client."""
+    added, chosen, amounts = _played()
+    taken = dict(zip(chosen.tolist(), amounts, strict=True))
+    rows = []
+    for k, (held, more) in enumerate(zip(COUNTS, added, strict=True)):
+        row = {"client": "ABCD"[k], "holds": str(held.tolist()), "repeats": str(more.tolist())}
+        batch = max(1, int(taken[k].sum()) // BETA) if k in taken else None
+        row["is taken with"] = str(taken[k].tolist()) if k in taken else "–"
+        row["batch"] = "–" if batch is None else str(batch)
+        row["rate"] = "–" if batch is None else f"{ETA_MAX * np.arctan(batch):.3f}"
+        rows.append(row)
+    return rows
+
+
+def draw(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
+    """As SVG."""
+    added, chosen, amounts = _played()
     marks = [
         *clients(added),
         f'<line x1="12" y1="{FLOOR}" x2="284" y2="{FLOOR}" stroke="{INK}" stroke-width="1.3"/>',
@@ -139,7 +165,7 @@ def main() -> None:
         arrow(516, 140, 548),
         *settings(chosen, amounts),
     ]
-    picture = [
+    drawn = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 270" width="760" height="270" role="img" '
         f'aria-labelledby="t d" font-family="{FONT}">',
         f'  <title id="t">{TITLE.replace("&", "&amp;")}</title>',
@@ -149,9 +175,5 @@ def main() -> None:
         "</svg>",
         "",
     ]
-    target = Path(__file__).parent / "img" / "seol_kim.svg"
-    target.write_text("\n".join(picture), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    write_file(picture, "\n".join(drawn))
+    return picture
