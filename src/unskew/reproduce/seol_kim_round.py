@@ -13,7 +13,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.files import write_file
-from unskew.parts.prepare.oversample import additions
+from unskew.parts.prepare.repeats import additions
 from unskew.parts.select.kld import balanced, uneven
 from unskew.reproduce.making import Row, Wanted
 
