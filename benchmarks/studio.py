@@ -206,31 +206,33 @@ def watch(address: str, name: str) -> Callable[[], None]:
 
 
 def measure_day(folder: Path) -> None:
-    """A page of a run and the list of runs, before and after tens of thousands of rounds."""
-    live = write_run(folder / "live", 2000, None, rounds=50_000, method="sem")
+    """A page of a run and the list of runs, as tens of thousands of rounds go by: heap and nodes do not grow."""
+    live = write_run(folder / "live", 2000, None, rounds=200_000, method="sem")
+    played = 2000
     with FileLock(live / "lock"), studio(folder) as address, page(address) as seen:
         root = address.split("/?")[0]
-        for where, ready in (("/run/live", "html[data-drawn]"), ("/runs", "svg.line")):
+        for where, ready, step in (("/run/live", "html[data-drawn]", 500), ("/runs", "svg.line", 2000)):
             seen.goto(root + where)
             seen.wait_for_selector(ready)
-            begin = len((live / "rounds.jsonl").read_text().splitlines())
-            grow(live, seen, begin, 2000)
-            before = size(seen)
-            grow(live, seen, begin + 2000, 20_000)
-            after = size(seen)
-            heap, nodes = zip(before, after, strict=True)
+            sizes = []
+            for rounds in (4000, 20_000, 20_000):
+                grow(live, seen, played, rounds, step)
+                played += rounds
+                sizes.append(size(seen))
+            heap = ", ".join(f"{megabytes:.1f}" for megabytes, _ in sizes)
+            nodes = ", ".join(f"{count:,}" for _, count in sizes)
             print(
-                f"{where}, 20,000 rounds: heap {heap[0]:.1f} to {heap[1]:.1f} MB, nodes {nodes[0]} to {nodes[1]}"
+                f"{where} after 4,000, 24,000 and 44,000 more rounds: heap {heap} MB, nodes {nodes}",
+                flush=True,
             )
 
 
-def grow(live: Path, seen: Any, begin: int, rounds: int) -> None:
-    """Rounds end, a few at a time, faster than any run's; the page follows all of them."""
-    for first in range(begin + 1, begin + rounds + 1, 200):
+def grow(live: Path, seen: Any, played: int, rounds: int, step: int) -> None:
+    """Rounds end, many at a time, faster than any run's; the page follows all of them."""
+    for first in range(played + 1, played + rounds + 1, step):
         with (live / "rounds.jsonl").open("a") as log:
-            log.write("".join(line(at) + "\n" for at in range(first, first + 200)))
-        shown = f"{first + 199:,}".replace(",", "")
-        seen.get_by_text(f"{shown} / 50000").wait_for()
+            log.write("".join(line(at) + "\n" for at in range(first, first + step)))
+        seen.get_by_text(f"{first + step - 1} / 200000").wait_for()
 
 
 def size(seen: Any) -> tuple[float, int]:
@@ -253,10 +255,10 @@ def measure_visits(folder: Path) -> None:
     told, plain = ledger.visit_told, lambda leg, update: {"by": leg.source, "clients": []}
     for name, more in (
         ("SEM on digits", {"method": "sem"}),
-        ("FedAvg on digits, lenet", {"model": "lenet"}),
+        ("FedAvg on digits, lenet", {"model": "lenet", "rounds": 15}),
     ):
         took: dict[bool, list[float]] = {True: [], False: []}
-        for turn in range(7):
+        for turn in range(6):
             for full in (True, False):
                 ledger.visit_told = told if full else plain  # type: ignore[assignment]
                 out = folder / f"visits-{name}-{turn}-{full}"

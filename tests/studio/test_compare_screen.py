@@ -44,7 +44,6 @@ def test_groups_are_picked_by_keys(
     page.keyboard.press("Space")
     until(page, "document.querySelectorAll('.leaderboard tbody tr').length === 2")
     page.wait_for_selector(SETTLED)
-    found.picture("compare")
     assert "full" in page.inner_text("#title")
     assert "Trade-offs" in page.inner_text("#compared")
     page.select_option("#baseline", "full")

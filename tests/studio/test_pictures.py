@@ -29,12 +29,12 @@ def test_pictures_of_runs_and_of_a_run(
 ) -> None:
     folder = tmp_path / "experiments"
     for method in METHODS:
-        for seed in (0, 1):
+        for seed in (0, 1, 2):
             unskew.run(**SETTINGS, method=method, seed=seed, out=folder / f"skew/{method}-seed{seed}")
     studio = open_studio(folder)
     seen = look(studio, 1280, 820)
     page = seen.open("/runs")
-    page.locator("svg.line").nth(9).wait_for()
+    page.locator("svg.line").nth(8).wait_for()
     seen.picture("runs")
     page.click("#new")
     page.locator("#set-method").wait_for()
@@ -42,6 +42,12 @@ def test_pictures_of_runs_and_of_a_run(
     page = seen.open("/run/skew/sem-seed0")
     page.wait_for_selector("html[data-drawn]")
     seen.picture("run")
+    page = seen.open("/partition")
+    page.wait_for_selector("#found[aria-busy='false'] #matrix[data-drawn='true'] svg:visible")
+    seen.picture("partition")
+    page = seen.open("/compare")
+    page.wait_for_selector("#results[aria-busy='false'] [data-drawn='true'] svg:visible")
+    seen.picture("compare")
     night = look(studio, 1280, 820, color_scheme="dark")
     for method, at, shown in (("sem", 7.42, seen), ("daca", 1.1, night)):
         page = shown.open(f"/run/skew/{method}-seed0")
@@ -49,6 +55,9 @@ def test_pictures_of_runs_and_of_a_run(
         page.locator("#scrub").evaluate(
             f"one => {{ one.value = {at}; one.dispatchEvent(new Event('input')); }}"
         )
+        page.evaluate(
+            "document.querySelector('.bar').style.position = 'static'"
+        )  # else it lies over the stage
         page.wait_for_timeout(900)
         page.locator("#replay").screenshot(path=f"{WANTED}/studio-replay-{method}.png")
     seen = look(studio, 390, 820)

@@ -146,21 +146,18 @@ def test_the_switch_turns_the_colours_and_is_remembered(
 
 
 def test_curves_grow_as_rounds_end(sem_run: Path, open_studio: OpenStudio, look: Looks) -> None:
-    studio = open_studio(sem_run.parents[1])
-    one, other = look(studio), look(studio)
-    pages = [one.open("/run/live/sem"), other.open("/run/live/sem")]
-    for page in pages:
-        page.wait_for_selector("html[data-drawn]")
-        assert page.locator("#round").inner_text() == "6 / 20"
-        assert page.locator("#status").inner_text() == "running"
+    seen = look(open_studio(sem_run.parents[1]))
+    page = seen.open("/run/live/sem")
+    page.wait_for_selector("html[data-drawn]")
+    assert page.locator("#round").inner_text() == "6 / 20"
+    assert page.locator("#status").inner_text() == "running"
     line = "document.querySelector('#curves .mark-line path').getAttribute('d')"
-    before = pages[0].evaluate(line)
+    before = page.evaluate(line)
     add_rounds(sem_run, 7, [0.6, 0.7])
-    for page in pages:
-        page.get_by_text("8 / 20").wait_for()
-        assert page.locator("#value").inner_text() == "70.0 %"
-        until(lambda page=page: page.evaluate(line) != before)
-    one.check_contrast()
+    page.get_by_text("8 / 20").wait_for()
+    assert page.locator("#value").inner_text() == "70.0 %"
+    until(lambda: page.evaluate(line) != before)
+    seen.check_contrast()
 
 
 def test_any_number_of_tabs_is_open_at_once(sem_run: Path, open_studio: OpenStudio, look: Looks) -> None:

@@ -194,7 +194,10 @@ class Explorer:
             key, named = (data, place.stat().st_mtime), f"{place}{inner}"
         with self.lock:
             if key not in self.held:
-                whole = load(named, self.data_folder)
+                try:
+                    whole = load(named, self.data_folder)
+                except InputError as problem:  # by the name that the page has for it
+                    raise InputError(str(problem).replace(f"{self.folder.resolve()}/", "")) from None
                 self.held[key] = replace(
                     whole,
                     x=np.empty((len(whole.y), 0), np.uint8),

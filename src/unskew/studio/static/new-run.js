@@ -9,7 +9,7 @@ const field = (about, names) => {
   if (about.switch) input = make("input", {type: "checkbox", id, name: about.name, checked: about.default === "True"});
   else if (about.choices.length)
     input = make("select", {id, name: about.name}, ...["", ...about.choices].map(value => make("option", {value}, value || about.default || "–")));
-  else input = make("input", {id, name: about.name, placeholder: about.default, autocomplete: "off", spellcheck: "false", list: names ? `names-${about.name}` : null});
+  else input = make("input", {id, name: about.name, placeholder: about.default || "not set", autocomplete: "off", spellcheck: "false", list: names ? `names-${about.name}` : null});
   const made = make("div", {class: "field", title: about.help}, make("label", {for: id}, about.name.replaceAll("_", " ")), input);
   if (names) made.append(make("datalist", {id: `names-${about.name}`}, ...names.map(([value, text]) => make("option", {value}, text))));
   return made;

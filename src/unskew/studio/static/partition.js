@@ -77,6 +77,15 @@ const words = () => {
   return said;
 };
 
+// A table does not say by itself which column to learn: its name stands ready to be written.
+const nameLabel = file => {
+  form.data.value = "";
+  at("other").hidden = false;
+  form.other.value = `${file}(label=)`;
+  form.other.focus();
+  form.other.setSelectionRange(form.other.value.length - 1, form.other.value.length - 1);
+};
+
 const showForm = async () => {
   for (const key of [...fields.keys()]) if (key.startsWith("p.")) fields.delete(key);
   try {
@@ -88,6 +97,7 @@ const showForm = async () => {
     at("solutions").replaceChildren();
   } catch (error) {
     at("parameters").replaceChildren();
+    if (error.message.includes("write label=") && form.data.value) nameLabel(form.data.value);
     return complain(error);
   }
   explore();
@@ -96,6 +106,7 @@ const showForm = async () => {
 // ---------------------------------------------------------------- what it makes
 
 const complain = error => {
+  at("found").classList.add("stale");  // what is shown is not what was asked for
   at("problem").textContent = error.message;
   at("problem").hidden = false;
   at("found").setAttribute("aria-busy", "false");
@@ -111,6 +122,7 @@ const explore = async () => {
   try {
     const found = await ask(`/partition/of?${words()}`);
     await show(found);
+    at("found").classList.remove("stale");
     at("partition-command").textContent = found.commands.partition;
     at("run-command").textContent = found.commands.run;
     const whole = Math.round(performance.now() - start);

@@ -285,7 +285,7 @@ export const setUpReplay = (stage, address, metric) => {
   });
   addEventListener("pagehide", () => { playing = false; });
   const used = stage.labels.length && Object.keys(stage.shares).length ? " A ring is a client, in the colours of the classes it holds." : "";
-  $("legend").textContent = `● model  ■ samples  ▲ features.${used}`;
+  $("legend").textContent = `●\u00a0model, ■\u00a0samples, ▲\u00a0features.${used}`;
   reach(last);
   goTo(1);
   return {reach};
