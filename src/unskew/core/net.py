@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.func import functional_call, vmap
 from unskew.arrays import Array
 from unskew.core.task import CLASSIFICATION, Task
 from unskew.core.types import Tree, nbytes
+from unskew.models.batch_last import lay_batch_last
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
 from unskew.models.patches import can_be_patched, patch
@@ -194,6 +196,15 @@ class Net:
         here._tried, here._tried_last = {}, {}
         patch(here.training)
         patch(here.judging)
+        return here
+
+    @cached_property
+    def batch_last(self) -> Net:
+        """This net, training with the batch as the innermost axis: for stacked clients with small filters on a CPU."""
+        here = copy.copy(self)
+        here.training = copy.deepcopy(self.training)
+        here._tried, here._tried_last = {}, {}
+        lay_batch_last(here.training)
         return here
 
     def runs_channels_last(self, shape: tuple[int, ...]) -> bool:

@@ -19,7 +19,7 @@ class PatchedConv2d(nn.Conv2d):
         if input.dim() == 3:  # one sample without its axis
             return self._conv_forward(input[None], weight, bias)[0]
         samples, channels, height, width = input.shape
-        top, left = self._pads()
+        top, left = sides(self)
         # three axes, so that torch does not ask for a memory format, which vmap cannot answer
         flat = F.pad(input.reshape(samples * channels, height, width), (left, left, top, top))
         framed = flat.reshape(samples, channels, height + 2 * top, width + 2 * left)
@@ -29,11 +29,13 @@ class PatchedConv2d(nn.Conv2d):
         found = F.linear(patches, weight.flatten(1), bias)
         return found.reshape(samples, *places, -1).permute(0, 3, 1, 2).contiguous()  # a model may view() it
 
-    def _pads(self) -> tuple[int, int]:
-        if isinstance(self.padding, str):
-            sides = [(k - 1) // 2 if self.padding == "same" else 0 for k in self.kernel_size]
-            return sides[0], sides[1]
-        return self.padding[0], self.padding[1]
+
+def sides(layer: nn.Conv2d) -> tuple[int, int]:
+    """How many zeros a convolution puts above and below an image, and to its left and right."""
+    if isinstance(layer.padding, str):
+        top, left = ((k - 1) // 2 if layer.padding == "same" else 0 for k in layer.kernel_size)
+        return top, left
+    return layer.padding[0], layer.padding[1]
 
 
 def can_be_patched(layer: nn.Module) -> bool:

@@ -83,7 +83,7 @@ def answer(setup: dict[str, Any], work: WorkPiece | Judgement) -> Any:
         padded = pad_varying(job.method.objective, round_inputs.shared)
         round_inputs = replace(round_inputs, shared=padded)
     training = LocalTraining(
-        job.net,
+        job.net.batch_last if device_data.stacked and job.net.convolves else job.net,
         job.method.objective,
         job.local,
         job.seed,
