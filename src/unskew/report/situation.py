@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaln
 
 from unskew.core.conditions import Planned
 from unskew.metrics import Skew
@@ -109,8 +109,13 @@ def _log_hypergeometric(
     possible = (v <= held) & (v <= n) & (n - v <= total - held)
     safe = np.where(possible, v, np.maximum(0.0, n - (total - held)))
 
+    def log_factorial(
+        a: Any,
+    ) -> Any:  # of whole numbers; not by scipy, which takes a fifth of a second to load
+        return np.asarray(np.frompyfunc(math.lgamma, 1, 1)(np.asarray(a) + 1), np.float64)
+
     def choose(a: Any, b: Any) -> Any:
-        return gammaln(a + 1) - gammaln(b + 1) - gammaln(a - b + 1)
+        return log_factorial(a) - log_factorial(b) - log_factorial(a - b)
 
     log = choose(held, safe) + choose(total - held, n - safe) - choose(float(total), n)
     return np.where(possible, log, -np.inf)
