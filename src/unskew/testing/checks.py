@@ -61,6 +61,10 @@ Subject = Part | Method
 """What a check takes: a part, which is tried as a method of its own, or a whole method."""
 
 P = TypeVar("P", bound=Part)
+T = TypeVar("T")
+
+FAULTS = {"late": 0.4, "drop": 0.2, "nan": 0.2}
+"""Clients that are late, lost, or send what is no number."""
 
 
 def check_part(part: Part | type[Part], only: Iterable[str] | None = None) -> None:
@@ -200,8 +204,7 @@ def check_upload(part: Subject) -> None:
         again, _ = part.encode(change, memory, generator(0, "check"))
         same = all(torch.equal(a, b) for a, b in zip(leaves(message), leaves(again), strict=True))
         _must(same, f"{part.name} encodes the same change to another message")
-    engine = CountingLoop()
-    played = play(part, engine=engine)
+    engine, played = counted_rounds(part)
     counted = _bytes(played, "up", "model")
     _must(
         counted == engine.messages, f"{part.name} uploads {engine.messages} bytes, and {counted} are counted"
@@ -250,7 +253,7 @@ def check_finite(subject: Subject) -> None:
 
 def check_seed(subject: Subject) -> None:
     """The same seed gives the same numbers, another seed others."""
-    first, again, other = rounds_of(subject), play(subject), play(subject, seed=2)
+    first, (_, again), other = rounds_of(subject), counted_rounds(subject), play(subject, seed=2, rounds=1)
     _must(first == again, f"{_name(subject)} gives other numbers from the same seed")
     _must(first.hash != other.hash, f"{_name(subject)} gives the same model from another seed")
 
@@ -316,7 +319,7 @@ def check_few(subject: Subject) -> None:
 def check_batch_norm(subject: Subject) -> None:
     """A model with batch norm and dropout trains under every policy, on one sample too."""
     for policy in ("average", "local", "drop"):
-        played = play(subject, model=normed, batch_norm=policy, rounds=2)
+        played = rounds_of(subject, model=normed, batch_norm=policy, rounds=2)
         _finite(played, subject, f"with batch norm {policy}")
     single = tiny(sizes=[1] * 4)
     if (alone := play_unless_refused(subject, single, model=normed, rounds=2)) is not None:
@@ -332,7 +335,7 @@ def check_vanished(subject: Subject) -> None:
 
 def check_lost(subject: Subject) -> None:
     """Three in ten clients lost, some answers not finite: the rest go on, and the lost are not counted."""
-    played = play(subject, drop=0.3, nan=0.3, rounds=5)
+    played = play(subject, drop=0.3, nan=0.3)
     _finite(played, subject, "with clients lost")
     asked, answered = _total(played, "asked"), _total(played, "answered")
     _must(
@@ -375,9 +378,9 @@ def check_padding(subject: Subject) -> None:
 def check_engines(subject: Subject) -> None:
     """Every engine agrees with the loop engine: 1e-9 in float64 after two or three rounds, and byte by byte."""
     settings: list[dict[str, Any]] = [
-        {"late": 0.3},
-        {"model": normed, "rounds": 2},
-        {"steps": 3, "epochs": None, "rounds": 2, "federation": tiny(sizes=[0, 4, 0, 5, 0, 3])},
+        FAULTS,
+        {"model": normed, "batch_norm": "average", "rounds": 2},
+        {"steps": 3, "epochs": None, "rounds": 2, "sizes": (0, 4, 0, 5, 0, 3)},
     ]
     for given in settings:
         if (expected := play_unless_refused(subject, **given)) is None:
@@ -398,10 +401,10 @@ def check_counts(subject: Subject) -> None:
 
     A part that needs them is refused in a sentence; one that tells of them in ``discloses`` may do better with them.
     """
-    method, few = _method(subject), {"rounds": 2}
+    method = _method(subject)
     needing = next((part.name for part in method.parts if part.needs_counts), None)
     try:
-        found = play(subject, counts=False, **few)
+        found = play(subject, counts=False)
     except InputError as refused:
         lacking = NO_COUNTS in str(refused)
         _must(lacking, f"{_name(subject)} is refused where no label counts were given: {refused}")
@@ -414,7 +417,7 @@ def check_counts(subject: Subject) -> None:
     _must(needing is None, f"{needing} needs label counts, and plays where none were given")
     if any(LABEL_COUNTS in part.discloses for part in method.parts):
         return
-    off = apart(models(rounds_of(subject, **few).state), models(found.state))
+    off = apart(models(rounds_of(subject).state), models(found.state))
     _must(
         off <= 1e-12,
         f"{_name(subject)} uses label counts where they are given (models differ by {off:.1e}) and must say "
@@ -469,13 +472,11 @@ def _within_reach(subject: Subject, **settings: Any) -> Played:
 
 def check_resume(subject: Subject) -> None:
     """Stopped after every round and read back from disk, it ends in the same bits and the same log."""
-    faults = {"late": 0.4, "drop": 0.2, "nan": 0.2}
     # an engine lays out filters in its own way, and a checkpoint does not know
     laid_out: list[dict[str, Any]] = [{"model": deep, "engine": e, "rounds": 2} for e in other_engines()]
-    usual: list[dict[str, Any]] = [{}, faults, {"model": normed, "batch_norm": "local", "rounds": 2}]
+    usual: list[dict[str, Any]] = [{}, FAULTS, {"model": normed, "batch_norm": "local", "rounds": 2}]
     for settings in usual + laid_out:
-        whole = play_unless_refused(subject, **settings) if settings else rounds_of(subject)
-        if whole is None:
+        if (whole := play_unless_refused(subject, **settings)) is None:
             continue
         stopped = play(subject, stopped=True, **settings)
         _must(whole.hash == stopped.hash, f"{_name(subject)} ends in another model when it is resumed")
@@ -484,8 +485,7 @@ def check_resume(subject: Subject) -> None:
 
 def check_costs(subject: Subject) -> None:
     """Every byte is counted, by part, and what a part sends beyond the model it declares."""
-    method, ledger = _method(subject), CountingLoop()
-    played = play(method, engine=ledger)
+    method, (ledger, played) = _method(subject), counted_rounds(subject)
     for line in played.lines:
         for way, kinds in line["bytes"].items():
             _must(line[f"bytes_{way}"] == sum(kinds.values()), f"bytes_{way} is not the sum of its kinds")
@@ -535,18 +535,29 @@ CHECKS = FORM | BEHAVIOUR
 """Every check by name: those of a part's form, then those of how a method behaves."""
 
 
-_played: ContextVar[dict[str, Played] | None] = ContextVar("played", default=None)
+_played: ContextVar[dict[str, Any] | None] = ContextVar("played", default=None)
 """What one battery has played already, by settings: several checks compare with the same rounds."""
 
 
 def rounds_of(subject: Subject, **settings: Any) -> Played:
     """The same rounds as ``play`` gives, played once for all checks of a battery."""
+    return _once(repr(sorted(settings.items())), lambda: play(subject, **settings))
+
+
+def counted_rounds(subject: Subject) -> tuple[CountingLoop, Played]:
+    """The usual rounds once more, by an engine that keeps books, and its books; once for all checks of a battery."""
+    engine = CountingLoop()
+    return _once("counted", lambda: (engine, play(subject, engine=engine)))
+
+
+def _once(key: str, made: Callable[[], T]) -> T:
     known = _played.get()
     if known is None:
-        return play(subject, **settings)
-    if (key := repr(sorted(settings.items()))) not in known:
-        known[key] = play(subject, **settings)
-    return known[key]
+        return made()
+    if key not in known:
+        known[key] = made()
+    found: T = known[key]
+    return found
 
 
 def play(subject: Subject, *given: Any, **settings: Any) -> Played:
@@ -572,8 +583,9 @@ def play_unless_refused(
     subject: Subject, federation: Federation | None = None, **settings: Any
 ) -> Played | None:
     """The rounds, or None where the method refuses such clients or such a model beforehand, in a sentence."""
+    told = federation is None and "engine" not in settings  # by words alone, so that they can be known again
     try:
-        return play(subject, federation, **settings)
+        return rounds_of(subject, **settings) if told else play(subject, federation, **settings)
     except RefusedSetup:
         return None
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import pickle
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,30 +142,43 @@ def play(
 ) -> Played:
     """Play and judge a few rounds; ``stopped`` reads everything back from disk after each of them."""
     before = _global_generators()
-    with single_threaded(), tempfile.TemporaryDirectory() as folder:
+    with single_threaded(), _folder_for(stopped) as folder:
         try:
             setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
         except InputError as problem:
             raise RefusedSetup(*problem.args) from problem
         lines, state = [], setup.state
-        for _ in range(setup.run.rounds):
+        for t in range(setup.run.rounds):
+            if stopped and t:
+                # a copy of the method as it was: what a part kept to itself is gone, as after a kill
+                setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
             state, ledger = play_round(setup.run, state)
             both = judge_round(setup.run, state, ledger, evaluate_clients)
             lines.append({"round": state.round} | both)
             if stopped:
-                save_state(state, Path(folder))
-                read = load_state(Path(folder))
+                save_state(state, folder)
+                read = load_state(folder)
                 assert read is not None
-                # a copy of the method as it was: what a part kept to itself is gone, as after a kill
-                setup, state = ready(copy.deepcopy(method), federation, engine=engine, **settings), read
+                state = read
         setup.run.engine.close()
-    moved = tuple(name for name, old in before.items() if _global_generators()[name] != old)
+    after = _global_generators()
+    moved = tuple(name for name, old in before.items() if after[name] != old)
     return Played(lines, fingerprint(state), params_hash(setup.state.params), state, moved)
+
+
+@contextlib.contextmanager
+def _folder_for(stopped: bool) -> Iterator[Path]:
+    """A folder to read a state back from; none is made where nobody does."""
+    if not stopped:
+        yield Path()
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
 
 
 def _global_generators() -> dict[str, Any]:
     """The states of the generators that nobody may draw from."""
-    numpy = repr(np.random.get_state(legacy=False))  # noqa: NPY002  to see that nobody used it
+    numpy = pickle.dumps(np.random.get_state(legacy=False))  # noqa: NPY002  to see that nobody used it
     return {"torch": torch.get_rng_state().numpy().tobytes(), "numpy": numpy, "random": random.getstate()}
 
 

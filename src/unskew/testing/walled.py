@@ -181,6 +181,8 @@ class Walled:
         """End the processes; their samples are gone with them."""
         for wall in self._walls:
             wall.end()
+        for wall in self._walls:
+            wall.process.join()
         self._walls = []
 
     # --- walls
@@ -290,7 +292,6 @@ class Wall:
     def end(self) -> None:
         self.pipe.close()
         self.process.terminate()
-        self.process.join()
 
 
 def _live(pipe: Connection, method: Method, server: int) -> None:
@@ -298,6 +299,7 @@ def _live(pipe: Connection, method: Method, server: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with(server)
+    gc.freeze()  # what it was born with is never collected, and so not copied page by page
     torch.set_num_threads(1)
     client = Client(method)
     while True:
