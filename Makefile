@@ -9,6 +9,10 @@ PEERS  := flower pfl fluke fedjax
 FAST   := tests/core tests/parts tests/metrics tests/network tests/machine tests/runs/test_spec.py \
           tests/runs/test_settings.py tests/test_expression.py tests/test_progress.py
 
+# compiled code is kept, also where the environment says not to: each of hundreds of started processes, and pytest of
+# every file of tests, would compile anew
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test check check-fast docs docs-serve bench peers clean
 .DEFAULT_GOAL := test
 

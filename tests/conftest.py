@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,12 +48,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
+def pytest_collection_finish() -> None:
+    """What was loaded for thousands of tests lives as long as they do: nobody need look through it for what is left
+    over, and a fork need not copy it for that."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data beside the checkout; a test that needs it skips where there is none."""
     if not SHARED_DATA.is_dir():
         pytest.skip("the real data sets (../shared/data) are not on this machine")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="module")
+def checked_charts() -> Iterator[None]:
+    """Every piece of a chart is held against Vega-Lite's schema."""
+    from unskew.report import theme
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(theme, "CHECKED", True)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

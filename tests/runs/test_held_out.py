@@ -39,7 +39,13 @@ def shown(line: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("method", ["fedavg", "fed_data(0.5)", "centralized", "local_only", "sem"])
 def test_engines_agree_on_what_was_held_out(method, of):
     """The same samples, wherever they lie: in one pool, with workers, or each behind its client's wall."""
-    given = {"client_test": 0.3, "validation": 0.3, "validation_of": of, "evaluate_clients": True}
+    given = {
+        "client_test": 0.3,
+        "validation": 0.3,
+        "validation_of": of,
+        "evaluate_clients": True,
+        "rounds": 2,
+    }
     expected = play(Method.parse(method), sizes=SIZES, **given)
     assert {"validation_accuracy", "mean_client_test_accuracy"} <= shown(expected.lines[-1]).keys()
     for engine in (FastCPU(1), Walled(Method.parse(method), clients=len(SIZES))):

@@ -66,6 +66,11 @@ def opened_studio(folder: Path, read_only: bool = False) -> Iterator[Opened]:
             thread.join(60)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def checked(checked_charts: None) -> None:
+    """Charts are drawn with all of Altair's checks here."""
+
+
 @pytest.fixture
 def open_studio() -> Iterator[Callable[..., Opened]]:
     """Open studios over folders; all end with the test."""

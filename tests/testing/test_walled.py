@@ -37,7 +37,7 @@ def walled() -> Any:
 
     def made(method: str, federation: Any = None, **settings: Any) -> Any:
         parsed = Method.parse(method)
-        engine = Walled(parsed, clients=8)
+        engine = Walled(parsed, clients=8 if federation is None else federation.clients)
         engines.append(engine)
         return ready(parsed, federation, engine=engine, **settings)
 
@@ -60,7 +60,7 @@ def test_no_sample_is_left_at_the_server(walled: Any) -> None:
         lambda d: d.y[::2],
     ]
     for keep in keeps:
-        data = tiny()
+        data = tiny(sizes=(5, 3))
         kept = keep(data.dataset)
         setup = walled("fedavg", data)
         del data

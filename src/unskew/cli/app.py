@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import warnings
+from functools import cache
 from typing import Any
 
 import typer
@@ -60,6 +61,12 @@ def _root(
     pass
 
 
+@cache
+def commands() -> Any:
+    """Every command with its flags, read from signatures once: that takes longer than most of them."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
     words = sys.argv[1:] if arguments is None else arguments
@@ -78,7 +85,7 @@ def main(arguments: list[str] | None = None) -> int:
             warnings.showwarning = warn
             warnings.simplefilter("default", Renamed)
             words = with_new_flags(words, lambda said: warn(said, Renamed))
-            result = app(args=words, prog_name="unskew", standalone_mode=False)
+            result = commands()(args=words, prog_name="unskew", standalone_mode=False)
         if result == Interrupted().code:  # so Typer says it
             Console(stderr=True).print("interrupted")
         return result if isinstance(result, int) else 0

@@ -69,6 +69,11 @@ class Net:
             isinstance(m, nn.modules.conv._ConvNd) and m.groups > 1 for m in module.modules()
         )
         self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
+        # whether a tensor has two names; where none has, torch need not look for them at every call
+        self.tied = any(
+            len([*found()]) < len([*found(remove_duplicate=False)])
+            for found in (module.named_parameters, module.named_buffers)
+        )
         self._tried: dict[tuple[int, ...], bool] = {}
         self._tried_last: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
@@ -97,7 +102,8 @@ class Net:
     ) -> Tensor:
         """Logits (or what lies between two layers) in evaluation mode: no masks, statistics untouched."""
         held = {k: v for k, v in model.items() if k in self.own or k in self.buffers}
-        return functional_call(self.judging, held, (x,), {"since": since, "upto": upto})  # type: ignore[no-any-return]
+        cut = {"since": since, "upto": upto}
+        return functional_call(self.judging, held, (x,), cut, tie_weights=self.tied)  # type: ignore[no-any-return]
 
     def blocks(self, count: int) -> list[Array]:
         """Which of ``count`` samples are judged in one pass."""
@@ -279,7 +285,7 @@ class Net:
             held = {k: v if k in self.wide else v.to(torch.bfloat16) for k, v in held.items()}
             x = x.to(torch.bfloat16)
         cut = {"since": since, "upto": upto} if since or upto else None
-        found: Tensor = functional_call(module, held | self.held, (x,), cut)
+        found: Tensor = functional_call(module, held | self.held, (x,), cut, tie_weights=self.tied)
         return found.to(torch.float32) if self.half else found
 
 

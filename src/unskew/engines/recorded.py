@@ -133,6 +133,8 @@ def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
 def _record(
     stepper: Stepper, clients: int, padded: bool, names: list[str], values: list[Tensor], lift: bool
 ) -> Recording:
+    from torch._guards import TracingContext, tracing
+    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.fx.experimental.proxy_tensor import make_fx  # takes half a second to load
 
     def step(*given: Tensor) -> Tensor:
@@ -147,7 +149,9 @@ def _record(
         now += 1
         return now
 
-    with torch.enable_grad():
+    # torch notes the shape of every result in a mode, and makes a new one for each where it finds none
+    shapes = TracingContext(FakeTensorMode(allow_fallback_kernels=True))
+    with torch.enable_grad(), tracing(shapes):
         # recording runs the step once, on copies of what it changes
         aside = [
             v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -78,18 +80,29 @@ def config() -> dict[str, Any]:
     }
 
 
-def themed(chart: alt.TopLevelMixin, *, validate: bool = True) -> dict[str, Any]:
+CHECKED = False
+"""Whether Altair holds every piece of a chart against its schema. That takes longer than all the rest, so the tests of
+reports and of the studio alone ask for it."""
+
+
+@contextmanager
+def trusted() -> Iterator[None]:
+    """Within it the pieces of charts are taken as they are."""
+    from altair.utils.schemapi import debug_mode
+
+    with debug_mode(CHECKED):
+        yield
+
+
+def themed(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """A chart as a finished Vega-Lite specification in this theme."""
-    specification: dict[str, Any] = chart.to_dict(validate=validate)
+    specification: dict[str, Any] = chart.to_dict(validate=CHECKED)
     specification["config"] = config()
     return specification
 
 
 def trust_charts() -> None:
-    """From now on Altair takes the pieces of charts as they are: checking each takes longer than all the rest.
-
-    For pages that draw anew while somebody drags a slider; the tests draw the same charts with all checks.
-    """
+    """From now on, and in every thread: for pages that draw anew while somebody drags a slider."""
     import pandas  # noqa: F401  Altair asks for it by name: in another thread it might be half imported
     from altair.utils.schemapi import disable_debug_mode
 

@@ -284,7 +284,7 @@ def shown_diagnosis(found: Diagnosis) -> dict[str, Any]:
             {"measure": one.measure, "value": one.value, "span": one.span, "chance": one.chance}
             for one in numbers
         ],
-        "charts": {name: themed(chart, validate=False) for name, chart in charts.items()},
+        "charts": {name: themed(chart) for name, chart in charts.items()},
         "said": "\n".join(str(block.html(at)) for at, block in enumerate(said(found))),
         "notes": list(found.record.get("notes") or ()),
     }

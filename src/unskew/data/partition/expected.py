@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -74,7 +75,7 @@ class ClassPool:
             if fraction != 1:
                 raise InputError("fraction is a share of the data, and none is given; leave it out")
             if samples_per_client is None:
-                return cls(int(data), clients)
+                return _unlimited(int(data), clients)
             total = samples_per_client * clients
             sizes = np.full(int(data), total // data, np.int64)
             sizes[: total % data] += 1
@@ -116,6 +117,12 @@ class ClassPool:
         cells = self.classes * min(self.clients, _STEADY)
         room = _CELLS // cells if self.sizes is None else _SAMPLES // (self.used + cells)
         return max(_LEAST, min(self.most, room))
+
+
+@lru_cache(maxsize=16)
+def _unlimited(classes: int, clients: int) -> ClassPool:
+    """A pool without an end; what was simulated on it is known to all who ask about it."""
+    return ClassPool(classes, clients)
 
 
 def expected_on(member: Family, pool: ClassPool) -> Expected:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -53,6 +54,7 @@ class Digits(Source):
         return None
 
 
+@cache
 def embedded() -> tuple[Array, Array]:
     """Images and labels, from scikit-learn's own file: loading scikit-learn as well takes a second more."""
     found = importlib.util.find_spec("sklearn")

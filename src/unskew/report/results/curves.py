@@ -134,7 +134,9 @@ def panel(
         domain=False,
     )
     precise = ".2%" if share else ".4g"
-    base = alt.Chart(alt.InlineData(values=[point for curve in curves for point in curve])).encode(
+    # a tuple: Altair copies charts again and again as they are put together, and lists within them point by point
+    points: Any = tuple(point for curve in curves for point in curve)
+    base = alt.Chart(alt.InlineData(values=points)).encode(
         x=alt.X("x:Q")
         .scale(nice=False, zero=axis.zero)
         .axis(

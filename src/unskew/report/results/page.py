@@ -35,13 +35,15 @@ from unskew.report.results.sharing import sharing_section
 from unskew.report.results.statistics import Spread
 from unskew.report.results.tested import is_tested, tested_section
 from unskew.report.results.usage import usage_bars, usage_told
-from unskew.report.theme import themed
+from unskew.report.theme import themed, trusted
 
 
 def save_report(compared: Comparison, path: Path, title: str | None = None) -> None:
     """Write the page, whole or not at all."""
     heading = title or compared.headline.title
-    save_page(path, heading, list(blocks(compared, title)), _about(compared), STYLE)
+    with trusted():
+        content = list(blocks(compared, title))
+    save_page(path, heading, content, _about(compared), STYLE)
 
 
 def blocks(compared: Comparison, title: str | None = None) -> Iterator[Block]:
