@@ -41,7 +41,7 @@ def test_cells_run_on_the_cluster_as_here(tmp_path: Path, monkeypatch: pytest.Mo
             self.mark.unlink()
 
         monkeypatch.setattr(OnRay, "__init__", unseen)
-        far: dict[str, Any] = {"on": "ray", **SETTINGS, "rounds": 300}
+        far: dict[str, Any] = {"on": "ray", **SETTINGS, "rounds": 200}
         seen: list[int] = []
 
         def interrupt(cells: list[Cell]) -> None:

@@ -180,7 +180,7 @@ def test_actors_on_the_servers_machine_write_on_its_boards(
 ) -> None:
     """Nothing that was trained travels; one whose node is lost is ended, so that it writes no more."""
     cluster.fill()
-    near, ended, travelled = Kept(), [], []
+    near, ended, travelled = Kept(workers=2), [], []
     end, write = Neighbour.end, ClusterCrew._write
     monkeypatch.setattr(Neighbour, "end", lambda self: (ended.append(self), end(self)))
     monkeypatch.setattr(
