@@ -6,11 +6,11 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import stats
 
 from unskew.errors import InputError
 from unskew.reproduce.exhibit import Cell, Exhibit, Group, Reading
@@ -103,8 +103,30 @@ def _gain_of_means(ours: list[Line], theirs: list[Line], reading: Reading) -> Ga
 
 
 def _spread(mean: float, sd: float, seeds: int) -> Gain:
-    half = float(stats.t.ppf(0.975, seeds - 1)) * sd / math.sqrt(seeds) if seeds > 1 else None
+    half = _student(seeds - 1) * sd / math.sqrt(seeds) if seeds > 1 else None
     return Gain(round(mean, 4), half, seeds)
+
+
+@cache
+def _student(freedom: int) -> float:
+    """Student's t between minus and plus which 95% lie, by halving; scipy takes a fifth of a second to load."""
+
+    def between(t: float) -> float:
+        """The share between -t and t, a finite sum for a whole number of degrees of freedom."""
+        angle = math.atan(t / math.sqrt(freedom))
+        odd, square = freedom % 2, math.cos(angle) ** 2
+        term, total = 1.0, 0.0
+        for k in range(odd, freedom - 1, 2):
+            total += term
+            term *= square * (k + 1) / (k + 2)
+        if odd:
+            return 2 / math.pi * (angle + math.sin(angle) * math.cos(angle) * total)
+        return math.sin(angle) * total
+
+    low, high = 0.0, 20.0
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (middle, high) if between(middle) < 0.95 else (low, middle)
+    return high
 
 
 def verdict(cell: Cell, found: Gain | None) -> State:
