@@ -11,9 +11,11 @@ machines=(coordinator north south east)
 work=$(mktemp -d) pids=()
 
 clean_up() {
-    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
-    for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
     [ -d "$work/coordinator/ops" ] && on coordinator federation stop ops >/dev/null || true
+    for name in "${machines[@]}"; do # whoever still lives in these namespaces was started here
+        for pid in $(ip netns pids "un-$name" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
+    done
+    for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
     for name in "${machines[@]}"; do
         ip netns del "un-$name" 2>/dev/null || true
         rm -rf "/etc/netns/un-$name"
