@@ -34,7 +34,7 @@ from unskew.studio.security import inside
 MOST_DATASETS = 4  # whose labels are kept
 MOST_FILES = 200  # offered by name
 MOST_CLIENTS = 10_000  # of a slider's answer; the command line has no such bound
-WIDE, HALF = 640, 420
+WIDE, HALF = 620, 420  # of plots: with the longest labels and the legend they fit beside the form
 MEASURES = ("EMD of the system", "sparsity", "scarcity", "KLD", "size imbalance (Gini)")
 
 
