@@ -18,6 +18,7 @@ TABLE = ["+".join(filter(None, parts)) for parts in itertools.product(SCHEDULES,
 SKEWED = holding([[9, 1, 1], [1, 8, 2], [2, 1, 9], [1, 1, 5], [7, 1, 1], [1, 10, 1]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", TABLE)
 def test_it_trains_resumes_and_agrees_between_engines(expression):
     """The model moves and stays finite; stopped after every round it ends in the same bits; engines agree to 1e-9."""

@@ -94,6 +94,7 @@ REAL = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dataset", "model", "shape", "method"), REAL)
 def test_real_recordings_train_end_to_end(dataset, model, shape, method, shared_data):
     """From the file to an accuracy, on FLea's partition, with its model cut where it cuts it."""
