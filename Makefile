@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-PEERS  := flower pfl fluke fedjax
+PEERS  := flower pfl fluke fedjax fedlab
 # what an edit breaks first: the seam, a round, the parts worked out by hand, specs, expressions
 FAST   := tests/core tests/parts tests/metrics tests/network tests/machine tests/runs/test_spec.py \
           tests/runs/test_settings.py tests/test_expression.py tests/test_progress.py

@@ -18,6 +18,7 @@ PEERS: dict[str, str] = {
     "pfl": "pfl-research's simulated backend",
     "fluke": "fluke's FedAvg",
     "fedjax": "FedJAX's federated averaging",
+    "fedlab": "FedLab's FedAvg",
 }
 """Whom we compare with; ``plain`` needs no environment of its own."""
 
