@@ -112,6 +112,11 @@ class Roster:
         return int(np.median(self.sizes[self.sizes > 0])) if self.sizes.any() else 0
 
     @cached_property
+    def class_totals(self) -> Array:
+        """Samples of each class, of all clients: added up once, for there may be a million."""
+        return np.asarray(self.counts.sum(0))
+
+    @cached_property
     def relative(self) -> Array:
         """What each client weighs, relative to the mean client."""
         return np.asarray(self.weigh / max(self.mean_weight, np.finfo(np.float64).tiny))

@@ -136,7 +136,8 @@ class PhaseShift(Schedule):
         counts = play.roster.counts
         phases = [counts[clients[ages == age]].sum(0) for age in range(1, self.n + 1)]
         held = [p / p.sum() for p in phases if p.sum()]
-        overall = counts.sum(0) / max(1, counts.sum())
+        totals = play.roster.class_totals
+        overall = totals / max(1, totals.sum())
         between = [float(np.abs(a - b).sum()) for i, a in enumerate(held) for b in held[:i]]
         play.note(
             phase_emd=[float(np.abs(p - overall).sum()) for p in held],
