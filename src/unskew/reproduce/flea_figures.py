@@ -11,6 +11,7 @@ from typing import Any
 
 from unskew.core.method import Method
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.reproduce.making import Row, Wanted
 from unskew.runs.folder import read_folder
 
@@ -80,7 +81,7 @@ def draw_figure3(rows: Sequence[Row], runs: Path, picture: Path) -> Path:
     for drawn, file in zip(
         draw(run / FOLDER), (picture, picture.with_stem(f"{picture.stem}-tsne")), strict=True
     ):
-        file.write_bytes(drawn.read_bytes())
+        write_file(file, drawn.read_bytes())
     return picture
 
 
