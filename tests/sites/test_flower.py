@@ -139,6 +139,20 @@ def test_a_registered_site_is_there_and_answers(carrier):
     assert counts.counts.tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
+def test_the_studio_shows_who_is_connected_and_what_each_allows(ops, carrier):
+    """The Sites screen asks as `unskew federation status` does, while others talk to the sites too."""
+    federations = pytest.importorskip("unskew.studio.sites_view").federations
+    (told,) = federations(ops.path)
+    assert told["running"]
+    shown = {site["site"]: site for site in told["sites"]}
+    assert (shown["north"]["samples"], shown["north"]["clients"], shown["north"]["allows"]) == (
+        6,
+        2,
+        "label counts",
+    )
+    assert not shown["south"]["online"]
+
+
 def test_bytes_that_are_no_message_are_refused_by_the_site(carrier):
     """And the line stays open."""
     answer = carrier.ask({"north": b"\0" * 100}, 60.0)["north"]
