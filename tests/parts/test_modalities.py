@@ -15,7 +15,7 @@ from unskew.data.federation import Federation
 from unskew.expression import build
 from unskew.parts import PARTS
 from unskew.seeds import generator
-from unskew.testing.checks import example
+from unskew.testing.plays import example
 from unskew.testing.toy_federation import apart, other_engines, play
 
 KINDS = {"series": ((1, 64, 2), "harnet"), "spectrogram": ((1, 12, 20), "audionet")}

@@ -362,6 +362,7 @@ def test_a_taken_folder_is_refused_before_anything_takes_long(
     refused(
         f"{tmp_path} is not empty and holds no run; choose another folder", dataset="digits", out=tmp_path
     )
+    assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
 
 
 def test_what_is_refused_writes_nothing(tmp_path: Path) -> None:

@@ -64,3 +64,5 @@ def test_pictures_of_runs_and_of_a_run(
     page = seen.open("/runs")
     page.locator("svg.line").nth(3).wait_for()
     seen.picture("phone")
+    wanted = ("runs", "new", "run", "partition", "compare", "replay-sem", "replay-daca", "phone")
+    assert all((Path(str(WANTED)) / f"studio-{name}.png").stat().st_size > 10_000 for name in wanted)

@@ -97,6 +97,7 @@ def test_a_list_of_runs_is_live(
     page.locator("td.name a", has_text="new-one").wait_for()
     add_rounds(runs / "new-one", 2, [0.95])
     page.locator("tr", has_text="new-one").get_by_text("2 / 2").wait_for()
+    assert page.locator("tr", has_text="new-one").count() == 1
 
 
 def test_of_a_thousand_runs_only_those_in_sight_are_in_the_page(

@@ -17,7 +17,8 @@ from unskew.errors import InputError
 from unskew.parts import PARTS, PRESETS
 from unskew.parts.aggregate import FedAvg
 from unskew.parts.schedule import Plain
-from unskew.testing.checks import BEHAVIOUR, CHECKS, check_method, check_part, example
+from unskew.testing.checks import BEHAVIOUR, CHECKS, check_method, check_part
+from unskew.testing.plays import example
 from unskew.testing.toy_federation import play, tiny
 
 

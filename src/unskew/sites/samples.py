@@ -59,6 +59,20 @@ class Samples:
     def joined(some: Sequence[Samples]) -> Samples:
         return Samples(*(np.concatenate([getattr(s, f.name) for s in some]) for f in fields(Samples)))
 
+    def pooled(self, like: Dataset) -> Dataset:
+        """The run's data set with these as its training samples."""
+        return Dataset(
+            like.name,
+            self.x,
+            self.y,
+            like.x_test,
+            like.y_test,
+            like.labels,
+            like.kind,
+            mean=like.mean,
+            std=like.std,
+        )
+
 
 class SharedSamples:
     """A run's samples at a site: what its clients give, and what others gave them, which outlives a restart."""
@@ -118,17 +132,7 @@ class SharedSamples:
                 places = np.arange(starts[gift], starts[gift + 1])
                 named = zip(new.owner[places].tolist(), new.place[places].tolist(), strict=True)
                 lists[k] = np.concatenate([lists[k], places[[one not in mine for one in named]]])
-        pool = Dataset(
-            data.name,
-            new.x,
-            new.y,
-            data.x_test,
-            data.y_test,
-            data.labels,
-            data.kind,
-            mean=data.mean,
-            std=data.std,
-        )
+        pool = new.pooled(data)
         self.owner, self.place = new.owner, new.place
         offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])])
         self.holdings.federation = Federation(pool, np.concatenate(lists).astype(np.int64), offsets)

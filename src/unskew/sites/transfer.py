@@ -27,19 +27,7 @@ def gather_pool(ask: Ask, clients: Mapping[str, Ids], part: str, roster: Roster)
     asked = {site: {"part": part, "clients": who, "counts": None} for site, who in clients.items()}
     given = ask("give", asked, lambda site, told: _given(told, len(clients[site]), roster.dataset))
     every = Samples.joined([one for site in clients for one in given[site]])
-    data = roster.dataset
-    pool = Dataset(
-        data.name,
-        every.x,
-        every.y,
-        data.x_test,
-        data.y_test,
-        data.labels,
-        data.kind,
-        mean=data.mean,
-        std=data.std,
-    )
-    return Federation(pool, np.arange(len(every)), np.array([0, len(every)]))
+    return Federation(every.pooled(roster.dataset), np.arange(len(every)), np.array([0, len(every)]))
 
 
 def move_samples(

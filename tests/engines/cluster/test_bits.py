@@ -86,7 +86,7 @@ def play(engine: Engine, method: str = "fedavg", **more: Any) -> tuple[Any, Any]
     return done.state, log
 
 
-def same(one: Any, other: Any) -> None:
+def assert_same(one: Any, other: Any) -> None:
     """Two runs end in the same bits: model, server's and clients' memories, log."""
     (a, log_a), (b, log_b) = one, other
     for mine, theirs in (
@@ -106,17 +106,17 @@ def same(one: Any, other: Any) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_three_nodes_end_in_the_bits_of_the_fast_engine(method: str, engine: OverRay) -> None:
     """Twelve methods, in every slot of a round."""
-    same(play(engine, method), play(FastCPU(1), method))
+    assert_same(play(engine, method), play(FastCPU(1), method))
 
 
 def test_convolutions_and_recorded_steps_keep_their_bits(engine: OverRay) -> None:
     """Layouts travel, and a step recorded in an actor is the one recorded here."""
     more: dict[str, Any] = {"model": "small_cnn", "rounds": 1, "epochs": 1}
-    same(play(engine, **more), play(FastCPU(1), **more))
+    assert_same(play(engine, **more), play(FastCPU(1), **more))
     engine.record = True
     try:
         engine.told.clear()
-        same(play(engine, "flea(last)"), play(FastCPU(1, record=True), "flea(last)"))
+        assert_same(play(engine, "flea(last)"), play(FastCPU(1, record=True), "flea(last)"))
     finally:
         engine.record = False
         engine.told.clear()
@@ -125,7 +125,7 @@ def test_convolutions_and_recorded_steps_keep_their_bits(engine: OverRay) -> Non
 def test_sums_alone_keep_their_bits(engine: OverRay, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only a cohort's sum is kept, actors add the same blocks up."""
     monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
-    same(play(engine, "scaffold"), play(FastCPU(1), "scaffold"))
+    assert_same(play(engine, "scaffold"), play(FastCPU(1), "scaffold"))
 
 
 def test_where_ray_sees_a_gpu_an_actor_there_runs_the_gpu_engine(
@@ -152,7 +152,7 @@ def test_a_node_removed_twice_in_a_round_changes_nothing(cluster: Cluster, engin
     """What a lost node had is given to others, and a node that comes is given work."""
     expected = play(FastCPU(1), "scaffold", clients=40, cohort=40, rounds=1)
     with remove_busy_nodes(cluster, 2):
-        same(play(engine, "scaffold", clients=40, cohort=40, rounds=1), expected)
+        assert_same(play(engine, "scaffold", clients=40, cohort=40, rounds=1), expected)
 
 
 @contextlib.contextmanager
@@ -187,11 +187,13 @@ def test_actors_on_the_servers_machine_write_on_its_boards(
         ClusterCrew, "_write", lambda self, piece, rows: (travelled.append(rows), write(self, piece, rows))
     )
     try:
-        same(play(near, "scaffold+sem"), play(FastCPU(1), "scaffold+sem"))
+        assert_same(play(near, "scaffold+sem"), play(FastCPU(1), "scaffold+sem"))
         with remove_busy_nodes(cluster, 1):
-            same(play(near, "moon", clients=40, cohort=40), play(FastCPU(1), "moon", clients=40, cohort=40))
+            assert_same(
+                play(near, "moon", clients=40, cohort=40), play(FastCPU(1), "moon", clients=40, cohort=40)
+            )
         monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
-        same(play(near, "scaffold"), play(FastCPU(1), "scaffold"))
+        assert_same(play(near, "scaffold"), play(FastCPU(1), "scaffold"))
     finally:
         OverRay.close(near)
     assert ended
@@ -205,7 +207,7 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
     """Ours ends while another process plays; kill -9 leaves no actor of the other, which can be resumed."""
     until = time.monotonic() + 300
     expected = play(FastCPU(1))
-    same(play(engine), expected)
+    assert_same(play(engine), expected)
     while len(ours := actors()) != 1 + len(cluster.nodes):  # one a node
         assert time.monotonic() < until
         time.sleep(0.1)
@@ -223,7 +225,7 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
             assert time.monotonic() < until
             time.sleep(0.05)
         before = played(tmp_path / "run")
-        same(play(engine), expected)
+        assert_same(play(engine), expected)
         while played(tmp_path / "run") == before:
             assert time.monotonic() < until
             time.sleep(0.01)
@@ -241,7 +243,7 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
     try:
         while other.poll() is None:  # two at once, and both end
             assert time.monotonic() < until
-            same(play(engine), expected)
+            assert_same(play(engine), expected)
         assert other.returncode == 0
     finally:
         other.kill()
