@@ -15,7 +15,7 @@ from unskew.arrays import Array
 from unskew.core.client import ClientResult
 from unskew.core.types import Ids, Leg
 from unskew.data.mapped import Mapped
-from unskew.engines.cluster.near import Lent, Part, this_machine
+from unskew.engines.cluster.near import Lent, Rows, this_machine
 from unskew.engines.cpu.pieces import (
     Judgement,
     SharedSamples,
@@ -136,7 +136,7 @@ class Hand:
         rows = asked.piece.rows
         written = work.adds is not None or back[0].message is None
         found = {int(rows[i]): one for i, one in back.items()}
-        travels = written and not isinstance(board, Part)
+        travels = written and not isinstance(board, Rows)
         return Answered(asked.number, found, board.flat.numpy() if travels else None)
 
     def _answer(self, setup: dict[str, Any], work: Any) -> Any:
@@ -164,7 +164,7 @@ def _alone(
     name = "answers" if piece.adds is None else "sums"
     at: Ids = rows if piece.adds is None else np.array([piece.adds[0]])
     if name in near:
-        board: Board = Part.of(near[name], at)
+        board: Board = Rows.of(near[name], at)
     else:
         kind = model.row(0)
         wide = kind if piece.adds is None else {k: v.to(torch.float64) for k, v in kind.items()}

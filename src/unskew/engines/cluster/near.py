@@ -85,14 +85,14 @@ class Lent:
 
 
 @dataclass
-class Part(Board):
+class Rows(Board):
     """Some rows of a board, counted from 0, to be written on."""
 
     at: Ids
 
     @staticmethod
-    def of(board: Board, at: Ids) -> Part:
-        return Part(board.names, board.shapes, board.flat, at)
+    def of(board: Board, at: Ids) -> Rows:
+        return Rows(board.names, board.shapes, board.flat, at)
 
     def write(self, first: int, model: Tree, stacked: bool) -> None:
         assert not stacked
