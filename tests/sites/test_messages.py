@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from unskew.sites.carrier import Lost, ask_socket
+from unskew.sites.carrier import Lost, ask_socket, receive_frame
 from unskew.sites.messages import DIGEST, LENGTH, MAGIC, BadMessage, Message, _digest, read_reply
 
 VALUES = {
@@ -114,7 +114,7 @@ def test_ten_gigabytes_are_refused_before_the_first_byte_is_read(tmp_path):
         def boast() -> None:
             there, _ = door.accept()
             with there:
-                there.recv(100)
+                receive_frame(there)
                 there.sendall((10 * 2**30).to_bytes(LENGTH, "little"))
 
         thread = threading.Thread(target=boast)
