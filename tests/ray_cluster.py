@@ -52,12 +52,15 @@ def three_nodes(nodes: int = 3, joined: bool = True) -> Iterator[Cluster]:
     with (
         FileLock(Path(tempfile.gettempdir()) / "unskew-ray-tests.lock"),
         tempfile.TemporaryDirectory(prefix="unskew-ray-", dir="/tmp", ignore_cleanup_errors=True) as place,
+        pytest.MonkeyPatch.context() as patch,
     ):
+        # sockets' paths are short there, and nothing is left of them. By its variable, since Ray writes the cluster's
+        # address into its usual folder whatever it is told otherwise, and fails on a machine where that never was
+        patch.setenv("RAY_TMPDIR", place)
         head = {
             "num_cpus": 1,
             "include_dashboard": False,
             "object_store_memory": STORE,
-            "temp_dir": place,  # sockets' paths are short there, and nothing is left of them
             "_system_config": {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500},
         }
         inner = Inner(initialize_head=True, head_node_args=head)
