@@ -45,6 +45,7 @@ PLAN: tuple[
     ("niid-cifar10", (), "012", TF32),
     ("niid-mnist", (), "0", TF32),
     ("moon-table1", (), "0", TF32),
+    ("fednova-table", (), "0", TF32),
     ("seol-kim-case2", (), "0", TF32),
     ("thesis-fedaug", (), "0", BF16),
     ("thesis-phase-shift", (), "0", BF16),

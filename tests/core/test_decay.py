@@ -18,6 +18,7 @@ from unskew.errors import InputError
         ("linear(end=0.2)", [1, 0.8, 0.6, 0.4, 0.2]),
         ("linear(0.1, over=3)", [1, 0.55, 0.1, 0.1, 0.1]),
         ("step(2, 0.1)", [1, 1, 0.1, 0.1, 0.01]),
+        ("milestones([2, 3])", [1, 1, 0.1, 0.01, 0.01]),
     ],
 )
 def test_the_factors_of_five_rounds(expression: str, expected: list[float]) -> None:
@@ -38,6 +39,14 @@ def test_a_run_of_one_round_begins_at_the_full_rate() -> None:
         ("linear(-0.1)", "end of linear must be at least 0 and at most 1, not -0.1"),
         ("linear(0.1, over=1)", "over of linear must be at least 2 rounds, not 1"),
         ("step(0)", "every of step must be at least 1, not 0"),
+        (
+            "milestones([])",
+            "at of milestones is a list of rounds, 1 or later, such as [50, 75], not []",
+        ),
+        (
+            "milestones([0, 5])",
+            "at of milestones is a list of rounds, 1 or later, such as [50, 75], not [0, 5]",
+        ),
         ("constnat", "there is no learning-rate decay 'constnat'; did you mean 'constant'?"),
     ],
 )

@@ -29,6 +29,8 @@ SIZES = {
     "harnet": 691_974,  # 384 + 49,536 + 197,376 + 393,984 + 8,448 x 6 + 6
     "moon_cnn": 92_626,  # 456 + 2,416 + 48,120 + 10,164, a projection of 7,140 + 21,760, and 2,570
     "lenet": 44_426,  # 156 + 2,416 + 256 x 120 + 120 + 10,164 + 850
+    # 1,792 + 73,856 + 295,168 + 590,080 + 1,180,160 + 3 x 2,359,808, dense 2 x 262,656, and 5,130
+    "vgg11": 9_750_922,
 }
 # the others take the digits' 1x8x8, of which eight times less leaves mobilenet_v2 one pixel to normalise
 SMALL = {
@@ -37,6 +39,7 @@ SMALL = {
     "lenet": (1, 16, 16),
     "harnet": (1, 64, 2),
     "mobilenet_v2": (1, 16, 16),
+    "vgg11": (1, 32, 32),
 }
 
 
@@ -189,7 +192,7 @@ def test_channels_last_gives_the_same_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in SIZES if n not in ("thesis_mnist", "harnet", "moon_cnn", "lenet")]
+    "name", [n for n in SIZES if n not in ("thesis_mnist", "harnet", "moon_cnn", "lenet", "vgg11")]
 )
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 9, 12)])
 def test_takes_small_and_uneven_images(name: str, shape: tuple[int, ...]) -> None:
@@ -213,6 +216,13 @@ def test_flea_cuts_here(name: str, layer: str, activation: tuple[int, ...]) -> N
 def test_audionet_of_a_mono_spectrogram_is_smaller() -> None:
     """8 filters of 5x5 see one channel less: 25,602 - 200."""
     assert sum(p.numel() for p in build("audionet", (1, 64, 126), 10).parameters()) == 25_402
+
+
+def test_vgg11s_filters_start_as_its_authors_have_them() -> None:
+    """Of 128 filters of 3x3: a spread of sqrt(2 / (9 x 128)) = 0.0417; biases are 0."""
+    conv = build("vgg11", (3, 32, 32), 10).stage2[0]
+    assert abs(conv.weight.std().item() - 0.0417) < 0.001
+    assert not conv.bias.any()
 
 
 def test_audionets_filters_start_as_kaiming_has_them() -> None:
@@ -245,6 +255,7 @@ def test_dense_models_take_any_shape(shape: tuple[int, ...]) -> None:
         ("mlp(hidden=[])", (4,), "hidden of mlp is a list of layer sizes such as [200], not []"),
         ("mlp(hidden=[3, 0])", (4,), "hidden of mlp is a list of layer sizes such as [200], not [3, 0]"),
         ("resnet9(dropout=1)", (3, 8, 8), "dropout of resnet9 is a share from 0 to below 1, not 1.0"),
+        ("vgg11(dropout=-1)", (3, 32, 32), "dropout of vgg11 is a share from 0 to below 1, not -1.0"),
         (
             "seol_kim_cnn(hidden=[3])",
             (3, 8, 8),

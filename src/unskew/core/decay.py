@@ -70,6 +70,25 @@ class StepDecay:
         return self.gamma ** (t // self.every)
 
 
+@dataclass(frozen=True)
+class Milestones:
+    """Multiplied by ``gamma`` after each of the rounds ``at``."""
+
+    name: ClassVar[str] = "milestones"
+    at: tuple[int, ...]
+    gamma: float = 0.1
+
+    def __post_init__(self) -> None:
+        _within("gamma of milestones", self.gamma, above=0)
+        if not self.at or min(self.at) < 1:
+            raise InputError(
+                f"at of milestones is a list of rounds, 1 or later, such as [50, 75], not {list(self.at)}"
+            )
+
+    def factor(self, t: int, rounds: int) -> float:
+        return self.gamma ** sum(t >= passed for passed in self.at)
+
+
 def _within(what: str, value: float, above: float | None = None) -> None:
     low = value > above if above is not None else value >= 0
     if not (low and value <= 1):
@@ -78,8 +97,10 @@ def _within(what: str, value: float, above: float | None = None) -> None:
         )
 
 
-Decay = Constant | Exponential | LinearDecay | StepDecay
-DECAYS: dict[str, type[Decay]] = {c.name: c for c in (Constant, Exponential, LinearDecay, StepDecay)}
+Decay = Constant | Exponential | LinearDecay | StepDecay | Milestones
+DECAYS: dict[str, type[Decay]] = {
+    c.name: c for c in (Constant, Exponential, LinearDecay, StepDecay, Milestones)
+}
 
 
 def decay(expression: str) -> Decay:

@@ -15,6 +15,7 @@ from unskew.models.resnet9 import ResNet9
 from unskew.models.seol_kim import SeolKimCNN
 from unskew.models.small_cnn import SmallCNN
 from unskew.models.thesis import ThesisCifar, ThesisFashion, ThesisMnist
+from unskew.models.vgg import VGG11
 
 MODELS: dict[str, type[Architecture]] = {
     model.name: model
@@ -35,5 +36,6 @@ MODELS: dict[str, type[Architecture]] = {
         HARNet,
         MoonCNN,
         LeNet,
+        VGG11,
     )
 }

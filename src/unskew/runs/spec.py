@@ -151,7 +151,9 @@ class Spec:
     nesterov: bool = setting(False, "training", "Nesterov's momentum.")
     weight_decay: float = setting(0.0, "training", "L2 penalty of the local optimiser.", at_least=0)
     decay: str = setting(
-        "constant", "training", "Learning rate over rounds: constant, exponential(0.98), linear(), step(50)."
+        "constant",
+        "training",
+        "Learning rate over rounds: constant, exponential(0.98), linear(), step(50), milestones([50, 75]).",
     )
     clip: float | None = setting(None, "training", "Largest norm of a step's gradient.", above=0)
     last: Literal["keep", "drop", "wrap"] = setting(
