@@ -1,8 +1,9 @@
 """Makes the book of its results: ``python docs/book/make.py``.
 
 From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, the tables of exhibits' rows on any page (between
-``<!-- rows EXHIBIT -->`` and its end), pictures, and the two files that an installed unskew brings along (what ``unskew
-reproduce`` shows, and what ``unskew diagnose`` recommends from). Lines of new runs are added by
+``<!-- rows EXHIBIT -->`` and its end), numbers in prose that
+``<!-- = SOURCE -->`` follows (``unskew.reproduce.prose``), pictures, and the two files that an installed unskew brings
+along (what ``unskew reproduce`` shows, and what ``unskew diagnose`` recommends from). Lines of new runs are added by
 ``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: they take the place of older lines of the same run,
 and of means over seeds.
 """
@@ -23,6 +24,7 @@ from unskew.reproduce.curves import draw_curves
 from unskew.reproduce.exhibit import exhibits
 from unskew.reproduce.making import draw_rows, rows_of
 from unskew.reproduce.page import fill, pack_evidence, points, row_sections, sections
+from unskew.reproduce.prose import MARKED, fill_numbers
 from unskew.reproduce.results import Line, read_lines
 from unskew.reproduce.running import merge_lines
 from unskew.reproduce.shipped import FILE as SHIPPED
@@ -52,8 +54,9 @@ def made() -> dict[Path, str]:
     for page in (*DOCS.glob("*.md"), *DOCS.glob("methods/*.md")):
         text = page.read_text("utf-8")
         parts = row_sections(text, lines) | (sections(lines) if page.name == "papers.md" else {})
-        if parts:
-            files[page] = fill(text, parts)
+        filled = fill_numbers(fill(text, parts), lines)
+        if parts or MARKED.search(text):
+            files[page] = filled
     return files
 
 

@@ -57,3 +57,30 @@ def test_a_table_of_numbers_says_where_they_come_from(page: Path) -> None:
             assert name in RESULTS, f"{page.name}, line {line}: {name} has no results"
         source = mark["source"]
         assert source is None or source.startswith((*MADE_BY, "printed in ")), f"{page.name}, line {line}"
+
+
+VERDICTS = re.compile(r"^## What comes out\n.*?(?=^## The numbers\n)", re.M | re.S)
+SOURCED = re.compile(r"\d[\d.,]*(?: ± [\d.]+)?(?:%| points?| times)?<!-- (?:=|from:) .+?-->", re.S)
+LEFT = re.compile(r"\d+\.\d+|\d+%|\d+ points?")
+IN_PROSE = re.compile(r"\d+(?:\.\d+)? ± \d|\d+(?:\.\d+)?%|\d+(?:\.\d+)? points")
+TRACE = re.compile(
+    r"unskew (?:reproduce|sweep|run|partition) |python -m |docs/recipes/|docs/book/results|<!-- (?:from:|=|rows) "
+)
+
+
+def test_every_number_of_the_verdicts_has_a_source() -> None:
+    """In docs/papers.md a source follows it: ``<!-- = EXHIBIT/... -->``, made anew, or ``<!-- from: ... -->``."""
+    (verdicts,) = VERDICTS.findall((DOCS / "papers.md").read_text("utf-8"))
+    bare = LEFT.findall(re.sub(r"`[^`]*`|\b(Dir|Qua)\([\d.]+\)", "", SOURCED.sub("", verdicts)))
+    assert not bare, f"docs/papers.md: write <!-- = SOURCE --> after {', '.join(bare)}"
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("methods/*.md")), ids=lambda page: page.stem)
+def test_numbers_in_prose_can_be_traced(page: Path) -> None:
+    """A section that tells accuracies or points names a command, a recipe, results, or who printed them."""
+    for section in re.split(r"\n(?=#+ )", re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.S)):
+        prose = "\n".join(line for line in section.splitlines() if not line.startswith("|"))
+        if IN_PROSE.search(re.sub(r"`[^`]*`", "", prose)):
+            assert TRACE.search(prose), (
+                f"{page.name}, {section.splitlines()[0]}: where do its numbers come from?"
+            )
