@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import unskew
+from unskew import files
 from unskew.files import Content, replace_file, replace_folder, write_file
 
 
@@ -130,20 +133,88 @@ def test_no_other_module_renames_drafts_or_writes_files_at_once() -> None:
 def test_the_old_folder_comes_back_where_the_new_one_could_not_follow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first rename moved the old folder aside, the second failed."""
+    """Where folders cannot be exchanged at once: the first rename moved the old one aside, the second failed."""
     target = tmp_path / "runs"
     with replace_folder(target) as draft:
         (draft / "a").write_text("old")
-    renames, rename = [], os.replace
-
-    def fails_once(source: Path, goal: Path) -> None:
-        renames.append(source)
-        if len(renames) == 2:
-            raise OSError(5, "Input/output error")
-        rename(source, goal)
-
-    monkeypatch.setattr(os, "replace", fails_once)
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    _fail_at(monkeypatch, 2)
     with pytest.raises(OSError, match="Input/output"), replace_folder(target) as draft:
         (draft / "a").write_text("new")
     assert (target / "a").read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_an_old_folder_that_cannot_come_back_is_kept_beside_and_put_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rename that puts it back fails too; the next to replace the folder finds it."""
+    target = tmp_path / "runs"
+    with replace_folder(target) as draft:
+        (draft / "a").write_text("old")
+    monkeypatch.setattr(files, "_exchange", lambda one, other: False)
+    _fail_at(monkeypatch, 2, 3)
+    with pytest.raises(OSError, match="Input/output"), replace_folder(target) as draft:
+        (draft / "a").write_text("new")
+    assert [p.read_text() for p in tmp_path.glob("*/old/a")] == ["old"]
+    with pytest.raises(RuntimeError), replace_folder(target):
+        raise RuntimeError
+    assert (target / "a").read_text() == "old"
+
+
+def _fail_at(monkeypatch: pytest.MonkeyPatch, *which: int) -> None:
+    """Let the renames with these numbers fail."""
+    renames, rename = [], os.replace
+
+    def fails(source: Path, goal: Path) -> None:
+        renames.append(source)
+        if len(renames) in which:
+            raise OSError(5, "Input/output error")
+        rename(source, goal)
+
+    monkeypatch.setattr(os, "replace", fails)
+
+
+KILLED = """
+import os, pathlib, shutil, sys
+from unskew import files
+
+target, instant = pathlib.Path(sys.argv[1]), int(sys.argv[2])
+if sys.argv[3] == "aside":
+    files._exchange = lambda one, other: False
+calls = 0
+
+
+def killed_at_instant(real):
+    def call(*given):
+        global calls
+        calls += 1
+        if calls == instant:
+            os._exit(9)
+        return real(*given)
+
+    return call
+
+
+for module, name in ((files, "_exchange"), (os, "replace"), (shutil, "rmtree")):
+    setattr(module, name, killed_at_instant(getattr(module, name)))
+with files.replace_folder(target) as draft:
+    (draft / "a").write_text("new")
+"""
+
+
+@pytest.mark.parametrize("how", ["exchanged", "aside"])
+@pytest.mark.parametrize("instant", [1, 2, 3, 4])
+def test_a_process_killed_while_it_replaces_a_folder_loses_nothing(
+    how: str, instant: int, tmp_path: Path
+) -> None:
+    """Whenever it is killed, the next who replaces the folder finds the old one whole, or the new one."""
+    target = tmp_path / "runs"
+    with replace_folder(target) as draft:
+        (draft / "a").write_text("old")
+    subprocess.run([sys.executable, "-c", KILLED, str(target), str(instant), how], check=False)
+    if how == "exchanged" and sys.platform == "linux":
+        assert (target / "a").read_text() in ("old", "new")
+    with pytest.raises(RuntimeError), replace_folder(target):
+        raise RuntimeError
+    assert (target / "a").read_text() in ("old", "new")

@@ -6,8 +6,10 @@ and a draft that fails is removed. Logs, which grow line by line, are the busine
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -45,19 +47,48 @@ def replace_file(path: Path, make_folder: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def replace_folder(path: Path) -> Iterator[Path]:
-    """A folder beside ``path`` to fill; it takes the place of ``path`` if nothing fails, and leaves no trace if not."""
+    """A folder beside ``path`` to fill; it takes the place of ``path`` if nothing fails, and leaves no trace if not.
+
+    Where the system can exchange two folders at once, whoever looks, and whoever is killed, finds the old one or the
+    new one. Elsewhere the old one steps aside first; a process that was killed in between left it there, and the next
+    that replaces the folder puts it back before anything else.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    _put_back(path)
     beside = Path(tempfile.mkdtemp(prefix=f".{path.name}-", suffix=".tmp", dir=path.parent))
     draft = beside / "new"
     draft.mkdir()
     try:
         yield draft
-        if path.exists():
+        if not path.exists():
+            os.replace(draft, path)
+        elif not _exchange(draft, path):
             os.replace(path, beside / "old")
-        os.replace(draft, path)
+            os.replace(draft, path)
     except BaseException:
-        if (beside / "old").exists() and not path.exists():  # the new one could not follow
-            os.replace(beside / "old", path)
+        _put_back(path)  # the new one could not follow
         raise
     finally:
-        shutil.rmtree(beside)
+        if path.exists() or not (beside / "old").exists():  # else that is all there is
+            shutil.rmtree(beside)
+
+
+def _put_back(path: Path) -> None:
+    """Give a folder its name again that stepped aside for one that never came."""
+    for old in () if path.exists() else path.parent.glob(f".{glob.escape(path.name)}-*.tmp/old"):
+        os.replace(old, path)
+        return
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names at once; False where the system cannot."""
+    if sys.platform != "linux":
+        return False
+    import ctypes  # which most commands do without
+
+    this_folder, exchange = -100, 2
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    return bool(rename(this_folder, os.fsencode(one), this_folder, os.fsencode(other), exchange) == 0)
