@@ -260,14 +260,14 @@ def test_a_roster_is_what_a_federation_is_without_samples() -> None:
     """The same numbers, no way to a sample; one client is told its own row of it."""
     federation = tiny()
     roster = Roster.of(federation)
-    for name in ("sizes", "budget", "weigh", "counts", "relative", "typical", "clients"):
+    for name in ("sizes", "budget", "weigh", "counts", "typical", "clients"):
         assert np.array_equal(getattr(roster, name), getattr(federation, name))
     assert not any(hasattr(roster, name) for name in ("indices", "offsets", "samples"))
     assert len(roster.dataset) == 0
     assert roster.dataset.bits == federation.dataset.bits
     alone = roster.only(2)
     assert alone.sizes.tolist() == [0, 0, 9, 0, 0, 0, 0, 0]
-    assert alone.relative[2] == roster.relative[2]
+    assert alone.relative(2) == roster.relative(2)
     assert not alone.counted
     assert len(alone.dataset.y_test) == 0
 

@@ -144,7 +144,8 @@ def memory(clients: int, **settings: Any) -> dict[str, Any]:
 def crowd(pool: StandardJob, clients: int) -> Federation:
     """Any number of clients over one pool of samples."""
     data = pool.federation().dataset
-    return Federation(data, np.arange(clients * HOLDS) % len(data), np.arange(clients + 1) * HOLDS)
+    pool_once = np.arange(len(data), dtype=np.min_scalar_type(len(data)))
+    return Federation(data, np.resize(pool_once, clients * HOLDS), np.arange(clients + 1) * HOLDS)
 
 
 def exponent(points: Sequence[tuple[float, float]]) -> float | None:

@@ -86,7 +86,7 @@ def make_client_job(
         """A client's memory where it trains; it is kept on the host."""
         return map_tensors(lambda v: v.to(device), memory)
 
-    remembered = job.method.init_client(job.net, job.roster.relative[client])
+    remembered = job.method.init_client(job.net, job.roster.relative(client))
     before = leg.carry.take(np.array([row])) if leg.carry is not None else None
     return ClientJob(
         client=client,

@@ -57,7 +57,7 @@ class Holdings:
         else:
             self.federation = self._grown(part, sharing, roster, seed)
         after = self.federation
-        return roster.after(sharing, after.sizes, (lambda: after.counts) if roster.counted else None)
+        return roster.after(sharing, after.sizes, after.take_census if roster.counted else None)
 
     def _grown(self, part: Prepare, sharing: Sharing, roster: Roster, seed: int) -> Federation:
         extra: dict[int, list[Ids]] = {}

@@ -203,7 +203,7 @@ class Ledger:
         """Who has ever trained, after this round."""
         ever = before["clients"].clone() if before else torch.zeros(clients, dtype=torch.bool)
         ever[[client for client, spent in self.spent.items() if spent]] = True
-        self.distinct = int(ever.sum())
+        self.distinct = int(torch.count_nonzero(ever))  # which a sum would first widen
         return {"clients": ever}
 
     def line(self) -> dict[str, Any]:

@@ -6,14 +6,14 @@ has none is told so in one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from unskew.arrays import Array
+from unskew.arrays import BLOCK, Array, in_few_bytes
 from unskew.core.sharing import Sharing
 from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
@@ -54,10 +54,10 @@ class Roster:
         mean_weight: float | None = None,
         aside: Mapping[Purpose, Array | None] | None = None,
     ):
-        self.dataset, self.sizes = dataset, np.asarray(sizes, np.int64)
+        self.dataset, self.sizes = dataset, np.asarray(sizes)
         self.budget = self.sizes if budget is None else budget
         self.weigh = self.sizes if weigh is None else weigh
-        self.pooled = np.zeros_like(self.sizes) if pooled is None else pooled
+        self.pooled = np.broadcast_to(np.int64(0), self.sizes.shape) if pooled is None else pooled
         self.names, self.network, self.sharing = names, network, sharing
         self.aside = aside or {}
         self.mean_weight = float(self.weigh.mean()) if mean_weight is None else mean_weight
@@ -73,7 +73,7 @@ class Roster:
             budget=federation.budget,
             weigh=federation.weigh,
             pooled=federation.pooled,
-            counts=(lambda: federation.counts) if counts else None,
+            counts=federation.take_census if counts else None,
             names=federation.names,
             network=federation.network,
             aside={purpose: found.sizes for purpose, found in federation.aside.items()},
@@ -100,11 +100,25 @@ class Roster:
 
     @cached_property
     def counts(self) -> Array:
-        """The (client x class) matrix of label counts."""
+        """The (client x class) matrix of label counts; who looks at some clients alone asks ``counts_of``."""
+        return self.small_counts.astype(np.int64, copy=False)
+
+    @property
+    def small_counts(self) -> Array:
+        """The same in few bytes: to look up, and not to reckon with before it is widened."""
         if self._counts is None:
             raise InputError(f"the method {NO_COUNTS}")
         self._counts = self._counts() if callable(self._counts) else self._counts
         return self._counts
+
+    def counts_of(self, clients: Array | slice) -> Array:
+        """The label counts of these clients, a row each."""
+        return self.small_counts[clients].astype(np.int64, copy=False)
+
+    def count_blocks(self) -> Iterator[Array]:
+        """The label counts of all clients, some at a time."""
+        step = max(1, BLOCK // self.dataset.classes)
+        return (self.counts_of(slice(first, first + step)) for first in range(0, self.clients, step))
 
     @property
     def typical(self) -> int:
@@ -114,18 +128,17 @@ class Roster:
     @cached_property
     def class_totals(self) -> Array:
         """Samples of each class, of all clients: added up once, for there may be a million."""
-        return np.asarray(self.counts.sum(0))
+        return np.asarray(self.small_counts.sum(0, dtype=np.int64))
 
-    @cached_property
-    def relative(self) -> Array:
-        """What each client weighs, relative to the mean client."""
-        return np.asarray(self.weigh / max(self.mean_weight, np.finfo(np.float64).tiny))
+    def relative(self, client: int) -> float:
+        """What a client weighs, relative to the mean client."""
+        return float(int(self.weigh[client]) / max(self.mean_weight, np.finfo(np.float64).tiny))
 
     def drawn(self, clients: Array, per_class: Array | None = None) -> Array:
         """How many samples these clients train from, each told how many of each class (or all) to take."""
         if per_class is None:
             return self.sizes[clients]
-        return np.asarray(np.minimum(per_class, self.counts[clients]).sum(1))
+        return np.asarray(np.minimum(per_class, self.counts_of(clients)).sum(1))
 
     def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
         """What a part makes of this roster, made once: a round must not cost more where there are more clients."""
@@ -145,13 +158,17 @@ class Roster:
     def __reduce__(self) -> tuple[Any, ...]:
         """What travels where a roster is pickled: how much everybody holds. The test set, names, links and label
         counts stay at the server."""
-        rows = (self.sizes, self.budget, self.weigh, self.pooled, self.mean_weight)
-        return _travelled, (without_tests(self.dataset), *rows)
+        small = {id(rows): in_few_bytes(rows, int(rows.max(initial=0))) for rows in self._rows()}
+        rows = (*(small[id(rows)] for rows in self._rows()), self.pooled if self.pooled.any() else None)
+        return _travelled, (without_tests(self.dataset), *rows, self.mean_weight)
+
+    def _rows(self) -> tuple[Array, Array, Array]:
+        return self.sizes, self.budget, self.weigh
 
     # --- other rosters
 
-    def lifted(self, key: Hashable, more: Callable[[], Array], counted: bool) -> Roster:
-        """The same clients with ``more[k, c]`` samples of class c each, added up only when somebody asks.
+    def lifted(self, key: Hashable, more: Callable[[Array], Array], counted: bool) -> Roster:
+        """The same clients with ``more(label counts)`` samples of each class, added up only when somebody asks.
 
         ``counted``: whether a local epoch and an update's weight count them. The last one by ``key`` is kept.
         """
@@ -210,7 +227,7 @@ class Roster:
 class Lifted(Roster):
     """Clients with more samples than were dealt to them, as a view makes them; counted when somebody asks."""
 
-    def __init__(self, before: Roster, more: Callable[[], Array], counted: bool):
+    def __init__(self, before: Roster, more: Callable[[Array], Array], counted: bool):
         self._before, self._more, self._adds = before, more, counted
         self.dataset, self.pooled, self.names = before.dataset, before.pooled, before.names
         self.network, self.sharing, self.aside = before.network, before.sharing, before.aside
@@ -218,11 +235,15 @@ class Lifted(Roster):
         self._lifted = None
 
     def _lifted_counts(self) -> Array:
-        return np.asarray(self._before.counts + self.more)
+        most, blocks = int(self.sizes.max(initial=0)), self._before.count_blocks()
+        return np.concatenate(
+            [in_few_bytes(held + self._more(held), most, of=self.clients) for held in blocks]
+        )
 
     @cached_property
     def more(self) -> Array:
-        return self._more()
+        """How many samples more each client has."""
+        return np.concatenate([self._more(held).sum(1) for held in self._before.count_blocks()])
 
     @property
     def clients(self) -> int:
@@ -230,15 +251,15 @@ class Lifted(Roster):
 
     @cached_property
     def sizes(self) -> Array:  # type: ignore[override]
-        return np.asarray(self._before.sizes + self.more.sum(1))
+        return np.asarray(self._before.sizes + self.more)
 
     @cached_property
     def budget(self) -> Array:  # type: ignore[override]
-        return self._before.budget + self.more.sum(1) if self._adds else self._before.budget
+        return self._before.budget + self.more if self._adds else self._before.budget
 
     @cached_property
     def weigh(self) -> Array:  # type: ignore[override]
-        return self._before.weigh + self.more.sum(1) if self._adds else self._before.weigh
+        return self._before.weigh + self.more if self._adds else self._before.weigh
 
     @cached_property
     def mean_weight(self) -> float:  # type: ignore[override]
@@ -246,7 +267,7 @@ class Lifted(Roster):
 
 
 def _travelled(
-    dataset: Dataset, sizes: Array, budget: Array, weigh: Array, pooled: Array, mean_weight: float
+    dataset: Dataset, sizes: Array, budget: Array, weigh: Array, pooled: Array | None, mean_weight: float
 ) -> Roster:
     return Roster(dataset, sizes, budget=budget, weigh=weigh, pooled=pooled, mean_weight=mean_weight)
 

@@ -41,7 +41,7 @@ class Aside:
     def samples(self, client: int) -> Array:
         """The places of one client's."""
         assert self.offsets is not None, "these samples are the server's"
-        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+        return np.asarray(self.indices[self.offsets[client] : self.offsets[client + 1]], np.int64)
 
     @property
     def owners(self) -> Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ class FarFederation(Federation):
     given_counts: Array | None = None
 
     def __post_init__(self) -> None:
-        held = np.diff(self.offsets)
+        held = self.sizes
         for size, usual in (("budget", held), ("weigh", held), ("pooled", np.zeros_like(held))):
             if getattr(self, size) is None:
                 object.__setattr__(self, size, usual)
@@ -44,8 +43,7 @@ class FarFederation(Federation):
         }
         return cls(dataset, none, _offsets(sizes), names=names, given_counts=counts, **kept)
 
-    @cached_property
-    def counts(self) -> Array:
+    def take_census(self) -> Array:
         if self.given_counts is None:
             raise InputError("these clients did not give their label counts")
         return self.given_counts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.arrays import Array
+from unskew.arrays import BLOCK, Array, in_few_bytes
 from unskew.data.aside import Aside, Purpose, Split, refuse_nothing, split_clients, split_pool
 from unskew.data.dataset import Dataset, Kind
 from unskew.errors import InputError
@@ -22,10 +22,21 @@ if TYPE_CHECKING:
 
 
 def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
-    """The (client x class) matrix of label counts."""
-    clients = len(offsets) - 1
-    owner = np.repeat(np.arange(clients, dtype=np.int64), np.diff(offsets))
-    return np.bincount(owner * classes + y[indices], minlength=clients * classes).reshape(clients, classes)
+    """The (client x class) matrix of label counts, in few bytes; made some clients at a time."""
+    clients, sizes = len(offsets) - 1, np.diff(offsets)
+    counts = np.zeros((clients, classes), in_few_bytes(sizes, int(sizes.max(initial=0))).dtype)
+    end, first = int(offsets[-1]), 0
+    while first < clients:
+        reach = offsets.dtype.type(
+            min(end, int(offsets[first]) + BLOCK)
+        )  # of its type, else all are converted
+        last = int(np.searchsorted(offsets, reach, side="right")) - 1
+        last = max(first + 1, min(last, clients, first + BLOCK // classes))
+        owner = np.repeat(np.arange(last - first, dtype=np.int64), sizes[first:last])
+        cell = owner * classes + y[indices[offsets[first] : offsets[last]]]
+        counts[first:last] = np.bincount(cell, minlength=(last - first) * classes).reshape(-1, classes)
+        first = last
+    return counts
 
 
 def shown_name(names: Sequence[str] | None, client: int) -> str:
@@ -39,9 +50,10 @@ def shown_name(names: Sequence[str] | None, client: int) -> str:
 class Federation:
     """A data set dealt to clients. Client k holds ``indices[offsets[k]:offsets[k + 1]]`` of the pool.
 
-    Clients are rows of offsets, so a million of them cost megabytes; sharing or oversampling extends index
-    lists and never copies a sample. ``budget`` is the size whose epochs a client spends and ``weigh`` the size
-    its update weighs; both are what it holds unless data was added or pooled. ``pooled`` is
+    Clients are rows of offsets, so a million of them cost megabytes, long lists being kept in the smallest type that
+    holds them; sharing or oversampling extends index lists and never copies a sample. ``budget`` is the size whose
+    epochs a client spends and ``weigh`` the size its update weighs; both are what it holds unless data was added or
+    pooled. ``pooled`` is
     how many clients' budgets this one spends, where clients were pooled into it, and 0 elsewhere. ``network``
     links the clients (``unskew.network``), where the run has one.
     ``names`` are the clients' own, such as the sites of a table, where they have any; ``name_of(k)`` is what to
@@ -63,21 +75,24 @@ class Federation:
     validation: Aside | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "indices", np.asarray(self.indices, np.int64))
-        object.__setattr__(self, "offsets", np.asarray(self.offsets, np.int64))
-        held = np.diff(self.offsets)
-        for size, usual in (("budget", held), ("weigh", held), ("pooled", np.zeros_like(held))):
-            if getattr(self, size) is None:
-                object.__setattr__(self, size, usual)
+        for name in ("indices", "offsets"):
+            given = np.asarray(getattr(self, name))
+            object.__setattr__(self, name, given if given.dtype.kind in "iu" else given.astype(np.int64))
         n = len(self.dataset)
         if len(self.offsets) < 2 or self.offsets[0] != 0 or self.offsets[-1] != len(self.indices):
             raise InputError("a federation's offsets must start at 0 and end at the number of indices")
-        if np.any(np.diff(self.offsets) < 0):
+        if np.any(self.offsets[1:] < self.offsets[:-1]):
             raise InputError("a federation's offsets must not fall")
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= n):
             raise InputError(
                 f"a federation's indices must lie in 0..{n - 1}, the samples of {self.dataset.name}"
             )
+        object.__setattr__(self, "indices", in_few_bytes(self.indices, n - 1))
+        object.__setattr__(self, "offsets", in_few_bytes(self.offsets, len(self.indices)))
+        nobody = np.broadcast_to(np.int64(0), self.sizes.shape)
+        for size, usual in (("budget", self.sizes), ("weigh", self.sizes), ("pooled", nobody)):
+            if getattr(self, size) is None:
+                object.__setattr__(self, size, usual)
         if self.names is not None and len(self.names) != self.clients:
             raise InputError(
                 f"a federation of {self.clients} clients needs as many names, not {len(self.names)}"
@@ -133,10 +148,10 @@ class Federation:
         """How many clients there are."""
         return len(self.offsets) - 1
 
-    @property
+    @cached_property
     def sizes(self) -> Array:
         """How many samples each client holds."""
-        return np.diff(self.offsets)
+        return np.diff(self.offsets).astype(np.int64, copy=False)
 
     @property
     def typical(self) -> int:
@@ -146,12 +161,16 @@ class Federation:
     @cached_property
     def counts(self) -> Array:
         """The (client x class) matrix of label counts."""
+        return self.take_census().astype(np.int64, copy=False)
+
+    def take_census(self) -> Array:
+        """The same in few bytes, made anew."""
         return census(self.dataset.y, self.indices, self.offsets, self.dataset.classes)
 
-    @cached_property
-    def relative(self) -> Array:
-        """What each client weighs, relative to the mean client."""
-        return np.asarray(self.weigh / max(float(self.weigh.mean()), np.finfo(np.float64).tiny))
+    def move_lists(self, indices: Array, offsets: Array) -> None:
+        """Keep the same lists in other memory, such as one that several processes share, and no second time."""
+        object.__setattr__(self, "indices", indices)
+        object.__setattr__(self, "offsets", offsets)
 
     def name_of(self, client: int) -> str:
         """What to call a client where people read: its name where clients have names, else its number."""
@@ -159,7 +178,7 @@ class Federation:
 
     def samples(self, client: int) -> Array:
         """The places in the pool that a client holds."""
-        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+        return np.asarray(self.indices[self.offsets[client] : self.offsets[client + 1]], np.int64)
 
     @property
     def aside(self) -> dict[Purpose, Aside]:

@@ -141,7 +141,7 @@ class DeviceData:
         Places from the pool's length on are of samples that clients ``made``.
         """
         pool = self.test if test or places is None else self.pool
-        at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places))
+        at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places, np.int64))
         if made is not None:
             pool, (at,) = self._beside([(at, made)])
         at = at.to(self.device)

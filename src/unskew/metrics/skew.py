@@ -68,11 +68,18 @@ class Skew:
         return said
 
 
-def skew(counts: Array | Sequence[Any], *, scarce: int = 50, reference: Array | None = None) -> Skew:
+def skew(
+    counts: Array | Sequence[Any],
+    *,
+    scarce: int = 50,
+    reference: Array | None = None,
+    per_client: bool = True,
+) -> Skew:
     """Measure a (client x class) matrix of label counts.
 
     ``scarce`` is SEM's threshold T. ``reference`` is the distribution (or counts) that clients are compared
-    with; by default that of all their samples together.
+    with; by default that of all their samples together. ``per_client=False`` leaves the arrays empty that have a
+    number for each client.
     """
     table = _checked(counts)
     clients, classes = table.shape
@@ -87,24 +94,29 @@ def skew(counts: Array | Sequence[Any], *, scarce: int = 50, reference: Array | 
     if np.any((p == 0) & (pooled > 0)):
         lacking = int(np.flatnonzero((p == 0) & (pooled > 0))[0])
         raise InputError(f"the reference gives class {lacking} no weight, but clients hold samples of it")
-    emds, klds, jsds, entropies = (np.empty(clients) for _ in range(4))
+    every = np.empty((4, clients if per_client else 0))
+    system, empty = np.zeros(4), 0
     for rows in _blocks(clients, classes):
         with np.errstate(invalid="ignore", divide="ignore"):
             p_k = table[rows] / sizes[rows, None]
         middle = (p_k + p) / 2
-        emds[rows] = np.abs(p_k - p).sum(axis=1)
-        klds[rows] = _divergence(p_k, p)
-        jsds[rows] = (_divergence(p_k, middle) + _divergence(np.broadcast_to(p, p_k.shape), middle)) / 2
-        entropies[rows] = -_divergence(p_k, np.ones(classes))
-    held = sizes > 0
-    weights = sizes[held] / samples
+        apart = (_divergence(p_k, middle) + _divergence(np.broadcast_to(p, p_k.shape), middle)) / 2
+        distance, entropies = np.abs(p_k - p).sum(axis=1), -_divergence(p_k, np.ones(classes))
+        found = np.stack([distance, _divergence(p_k, p), apart, entropies])
+        held = sizes[rows] > 0
+        weights = sizes[rows][held] / samples
+        system += [weights @ one[held] for one in found]
+        empty += int((table[rows] == 0).sum())
+        if per_client:
+            every[:, rows] = found
+    emds, klds, jsds, entropies = every
     return Skew(
-        emd=float(weights @ emds[held]),
-        kld=max(0.0, float(weights @ klds[held])),
-        jsd=max(0.0, float(weights @ jsds[held])),
-        entropy=max(0.0, float(weights @ entropies[held])),
+        emd=float(system[0]),
+        kld=max(0.0, float(system[1])),
+        jsd=max(0.0, float(system[2])),
+        entropy=max(0.0, float(system[3])),
         entropy_pooled=max(0.0, float(-_divergence(pooled[None] / samples, np.ones(classes))[0])),
-        sparsity=float((table == 0).mean()),
+        sparsity=empty / table.size,
         scarcity={
             "threshold": scarce,
             "at_most": float((sizes <= scarce).mean()),
@@ -114,7 +126,7 @@ def skew(counts: Array | Sequence[Any], *, scarce: int = 50, reference: Array | 
         clients=clients,
         samples=samples,
         classes=classes,
-        sizes=sizes,
+        sizes=sizes if per_client else sizes[:0],
         emd_per_client=emds,
         kld_per_client=klds,
         jsd_per_client=jsds,
@@ -189,10 +201,13 @@ def _divergence(p: Array, q: Array) -> Array:
 
 
 def _gini(sizes: Array) -> float:
-    ordered = np.sort(sizes).astype(np.float64)
-    n = len(ordered)
-    ranks = 2 * np.arange(1, n + 1) - n - 1
-    return float(ranks @ ordered / (n * ordered.sum()))
+    """Sum of rank x size over n clients, the i-th smallest of rank 2i - n - 1, divided by n x all their sizes."""
+    values, times = np.unique(sizes, return_counts=True)
+    n, before, total = len(sizes), 0, 0
+    for value, many in zip(values.tolist(), times.tolist(), strict=True):
+        total += value * many * (2 * before + many - n)  # of the ranks of equal sizes, one after the other
+        before += many
+    return float(total / (n * int(sizes.sum())))
 
 
 def _blocks(rows: int, columns: int) -> Iterator[slice]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from unskew.arrays import wide_blocks
 from unskew.core.decay import Decay, decay
 from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.faults import Faults
@@ -314,9 +315,11 @@ def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
     """What the run's folder says of data and model."""
     federation, dataset, net = loaded.federation, loaded.federation.dataset, built.net
     content = hashlib.sha256()
-    arrays = (dataset.x, dataset.y, dataset.x_test, dataset.y_test, federation.indices, federation.offsets)
-    for array in arrays:
+    for array in (dataset.x, dataset.y, dataset.x_test, dataset.y_test):
         content.update(np.ascontiguousarray(array).data)
+    for lists in (federation.indices, federation.offsets):
+        for block in wide_blocks(lists):  # whatever they are kept in
+            content.update(block.data)
     return {
         "name": dataset.name,
         "labels": list(dataset.labels),
@@ -387,7 +390,7 @@ def _prepared(
 
 def _measured(roster: Roster) -> dict[str, Any]:
     """How skewed the labels are, as one number per measure."""
-    told = skew(roster.counts).as_dict(per_client=False)
+    told = skew(roster.small_counts, per_client=False).as_dict(per_client=False)
     scarce = told.pop("scarcity")  # under the names that `unskew diagnose --json` has
     named = {"scarcity": "at_most", "scarcity_below": "below", "scarcity_threshold": "threshold"}
     return told | {name: scarce[key] for name, key in named.items()}

@@ -80,7 +80,7 @@ class SiteData:
         classes, what = np.unique(words, return_inverse=True)
         order = np.argsort(who, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(who, minlength=len(names)))])
-        table = census(what, order, offsets, len(classes))
+        table = census(what, order, offsets, len(classes)).astype(np.int64)
         return tuple(map(str, names)), tuple(map(str, classes)), table
 
     def deal(self, intake: Intake, about: Dataset, first: int, everyone: int) -> Federation:

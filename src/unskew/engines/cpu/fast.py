@@ -185,11 +185,14 @@ class FastCPU(Here):
 
     def _brief(self, job: Job) -> None:
         """Tell the workers what they do not know yet: the job, the samples, who holds which."""
-        if self.told.get("job") is not job:
+        news = self.told.get("job") is not job
+        if news:
             self.told["job"] = job
             self.check(job)
+        self._share_lists()  # first: workers that are forked by then would take the server's own along
+        if news:
             self._tell("job", job)
-        samples, federation = self.dataset, self.holdings.federation
+        samples = self.dataset
         stacked = self.stack(job) > 1
         layout = not stacked and job.net.runs_channels_last(samples.shape)
         use = (job.dtype, layout, stacked)
@@ -199,10 +202,19 @@ class FastCPU(Here):
             tensors = {k: is_mapped(v) or shareable(v, layout) for k, v in arrays.items()}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
             self._tell("samples", SharedSamples(tensors, rest, layout, stacked, self.record))
-        if self.told.get("federation") is not federation:
-            self.told["federation"] = federation
-            lists = {"indices": federation.indices, "offsets": federation.offsets}
-            self._tell("lists", {k: shareable(v) for k, v in lists.items()})
+
+    def _share_lists(self) -> None:
+        """Put who holds which samples where all workers see it, and the server too."""
+        federation = self.holdings.federation
+        if self.told.get("federation") is federation:
+            return
+        self.told["federation"] = federation
+        lists = {"indices": shareable(federation.indices), "offsets": shareable(federation.offsets)}
+        if self.count > 1:
+            for values in lists.values():
+                values.share_memory_()  # type: ignore[no-untyped-call]
+            federation.move_lists(**{name: values.numpy() for name, values in lists.items()})
+        self._tell("lists", lists)
 
     def _board(self, name: str, model: Tree, rows: int) -> Board:
         """A board with at least this many rows; a larger one replaces it when needed."""

@@ -59,10 +59,10 @@ class FedAug(Prepare):
     def expect(self, roster: Roster, t: int | None, memory: Memory) -> Roster:
         if not roster.counted or (t is None and self.redraw == "each"):
             return roster
-        expected = roster.lifted(self, lambda: additions(roster.counts, self.target), counted=False)
+        expected = roster.lifted(self, lambda counts: additions(counts, self.target), counted=False)
         first = t is None or (t == 0 and self.redraw == "each")
         if first and not (expected.sizes > roster.sizes).any():
-            above = int((distances(roster.counts) > self.target).sum())
+            above = sum(int((distances(held) > self.target).sum()) for held in roster.count_blocks())
             if above:
                 warn(
                     f"fedaug does nothing: the {above} clients above EMD {self.target:g} each lack a class, and what "
@@ -74,15 +74,17 @@ class FedAug(Prepare):
     def notes(self, roster: Roster) -> Mapping[str, Any]:
         if not roster.counted:
             return {}
-        counts = roster.counts
         held = int(roster.sizes.sum())
-        lacking = (counts == 0).any(1) & (counts.sum(1) > 0) & (distances(counts) > self.target)
+        lacking = 0
+        for counts in roster.count_blocks():
+            above = distances(counts) > self.target
+            lacking += int(((counts == 0).any(1) & (counts.sum(1) > 0) & above).sum())
         return {
             "fedaug": {
                 "augmented": held - int(roster.budget.sum()),
                 "unaltered_share": float(roster.budget.sum() / max(1, held)),
-                "emd": system_emd(counts),
-                "left_for_lack_of_a_class": int(lacking.sum()),
+                "emd": system_emd(roster.small_counts),
+                "left_for_lack_of_a_class": lacking,
             }
         }
 

@@ -62,14 +62,14 @@ class Oversample(Prepare):
         if t is None or not roster.counted:
             return roster
         decay = self._decay(t, memory)
-        return roster.lifted((self.name, decay), lambda: additions(roster.counts, decay), counted=True)
+        return roster.lifted((self.name, decay), lambda counts: additions(counts, decay), counted=True)
 
     def hand_out(self, clients: Ids, t: int, roster: Roster, memory: Memory) -> Numbers:
         told = {"decay": np.full(len(clients), self._decay(t, memory))}
         if not roster.counted:
             return told
         # a simulation draws all clients' repeats from one stream, each from where the one before it ends
-        sums = roster.derive(self.name, lambda: RunningSums.of(roster.counts))
+        sums = roster.derive(self.name, lambda: RunningSums.of(roster.small_counts))
         return told | {"skip": sums.before(clients, float(told["decay"][0]) if len(clients) else 1.0)}
 
     def learn(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unskew.arrays import Array
+from unskew.arrays import Array, in_few_bytes
 from unskew.core.types import Ids
 
 
@@ -44,17 +44,25 @@ class RunningSums:
         order = np.argsort(group, kind="stable")
         first = np.searchsorted(group[order], np.arange(len(sizes)))
         levels = lifted_to(sizes, classes, 1.0).astype(np.int64) + 1
-        tables = []
-        for rows, wide in zip(np.split(counts[order], first[1:]), levels.tolist(), strict=True):
+        lengths = np.diff(first, append=clients) + 1  # a row for nobody, then one for each client
+        ends = np.cumsum(lengths * levels)
+        start = ends - lengths * levels
+        most = int(lengths @ (levels * classes))  # no sum is larger
+        flat = np.zeros(int(ends[-1]), in_few_bytes(order, most).dtype)
+        for begin, length, wide, at in zip(
+            *(v.tolist() for v in (first, lengths, levels, start)), strict=True
+        ):
+            members = order[begin : begin + length - 1]
+            table = flat[at : at + length * wide].reshape(length, wide)
+            for label in range(classes):
+                held = counts[members, label]
+                repeats = np.flatnonzero((held > 0) & (held < wide))
+                table[1 + repeats, held[repeats]] += 1
             # a level higher by one repeats one sample more of every held class that is not above it
-            client, label = np.nonzero((rows > 0) & (rows < wide))
-            at = np.bincount(client * wide + rows[client, label], minlength=len(rows) * wide)
-            more = at.reshape(len(rows), wide).cumsum(1)
-            repeated = (more.cumsum(1) - more).cumsum(0)
-            tables.append(np.concatenate([np.zeros((1, wide), np.int64), repeated]))
-        ends = np.cumsum([table.size for table in tables])
-        start = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        flat = np.concatenate([table.ravel() for table in tables])
+            np.cumsum(table, axis=1, out=table)
+            table[:, 1:] = np.cumsum(table, axis=1)[:, :-1]
+            table[:, 0] = 0
+            np.cumsum(table, axis=0, out=table)
         return RunningSums(counts, sizes, group[order] * clients + order, first, levels, start, flat)
 
     def before(self, clients: Ids, decay: float) -> Array:
@@ -67,5 +75,7 @@ class RunningSums:
         among = np.searchsorted(self.keys, np.arange(groups)[:, None] * everyone + clients)
         row = among - self.first[:, None]
         return np.asarray(
-            self.tables[self.start[:, None] + row * self.levels[:, None] + level[:, None]].sum(0)
+            self.tables[self.start[:, None] + row * self.levels[:, None] + level[:, None]].sum(
+                0, dtype=np.int64
+            )
         )

@@ -133,8 +133,7 @@ class PhaseShift(Schedule):
         play.note(active=len(clients))
         if not play.roster.counted:
             return
-        counts = play.roster.counts
-        phases = [counts[clients[ages == age]].sum(0) for age in range(1, self.n + 1)]
+        phases = [play.roster.counts_of(clients[ages == age]).sum(0) for age in range(1, self.n + 1)]
         held = [p / p.sum() for p in phases if p.sum()]
         totals = play.roster.class_totals
         overall = totals / max(1, totals.sum())

@@ -95,7 +95,7 @@ class SEM(Schedule):
     def _counted(self, play: Play, clients: Ids) -> None:
         """Pairing by EMD takes what each of these clients holds of every class."""
         if self.pairing == "emd":
-            play.told(LABEL_COUNTS, clients, play.roster.counts.shape[1])
+            play.told(LABEL_COUNTS, clients, play.roster.dataset.classes)
 
     def _passed_on(
         self, play: Play, params: Tree, clients: Ids, settings: PerClient, place: dict[int, int]
@@ -104,9 +104,10 @@ class SEM(Schedule):
         leg = Leg(clients, params, epochs=1 / self.hops, settings=settings, closing=False, upload=False)
         update = play.train(leg)
         # where label counts were not given, there is no distance between clients to tell of
-        nothing = np.zeros((play.roster.clients, 1), np.int64)
-        settings, counts = settings.rows(update.rows), play.roster.counts if play.roster.counted else nothing
-        seen, used, apart = counts[update.clients], clients, 0.0
+        counted = play.roster.counted
+        counts_of = play.roster.counts_of if counted else lambda some: np.zeros((len(some), 1), np.int64)
+        settings, used, apart = settings.rows(update.rows), clients, 0.0
+        seen = counts_of(update.clients)
         for hop in range(1, self.hops):
             if not len(update):
                 break
@@ -114,7 +115,7 @@ class SEM(Schedule):
                 clients, settings = self._others(play, update, settings, used, seen)
                 used = np.union1d(used, clients)
             else:
-                to = self._partners(update.clients, seen, counts, place, play.rng)
+                to = self._partners(update.clients, seen, counts_of(update.clients), place, play.rng)
                 clients, settings = update.clients[to], settings.rows(to)
             last = hop == self.hops - 1
             after = play.train(
@@ -132,9 +133,9 @@ class SEM(Schedule):
                     source="peer" if self.via == "peer" else "relay",
                 )
             )
-            apart = float(np.mean(class_distances(seen, counts[clients]).diagonal()))
+            apart = float(np.mean(class_distances(seen, counts_of(clients)).diagonal()))
             update = update.then(after)
-            settings, seen = settings.rows(after.rows), seen[after.rows] + counts[update.clients]
+            settings, seen = settings.rows(after.rows), seen[after.rows] + counts_of(update.clients)
         play.note(partner_emd=apart)
         return update
 
@@ -152,7 +153,7 @@ class SEM(Schedule):
             order = np.argsort([place[int(c)] for c in at])
             to[order] = np.roll(order, -1)
         elif count > 1:
-            distance = class_distances(seen, counts[at])
+            distance = class_distances(seen, counts)
             np.fill_diagonal(distance, -1.0)  # below any distance: nobody keeps a model
             to = assign_partners(distance, rng)
         return to
@@ -166,7 +167,9 @@ class SEM(Schedule):
         count = min(len(found.clients), len(update))
         to = np.arange(count)
         if self.pairing == "emd" and count:
-            to = assign_partners(class_distances(seen[:count], play.roster.counts[found.clients]), play.rng)
+            to = assign_partners(
+                class_distances(seen[:count], play.roster.counts_of(found.clients)), play.rng
+            )
         stay = np.arange(count, len(update))
         both = zip(_values(found.settings.rows(to)), _values(settings.rows(stay)), strict=True)
         joined = [None if a is None or b is None else np.concatenate([a, b]) for a, b in both]

@@ -22,7 +22,7 @@ class Full(Select):
     def select(
         self, count: int, exclude: Ids, roster: Roster, memory: Memory, rng: np.random.Generator
     ) -> tuple[Cohort, Memory]:
-        return Cohort(np.setdiff1d(np.arange(roster.clients), exclude)), memory
+        return Cohort(np.delete(np.arange(roster.clients), exclude)), memory
 
     def foresee(self, count: int, roster: Roster, rng: np.random.Generator) -> Ids:
         return np.arange(roster.clients)

@@ -1,0 +1,106 @@
+"""Many numbers in little memory, and the same numbers as before."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+
+import numpy as np
+import pytest
+
+from unskew.arrays import BLOCK, MANY, in_few_bytes, wide_blocks
+from unskew.core.roster import Roster
+from unskew.data import Dataset, Federation
+from unskew.data.federation import census
+from unskew.metrics import skew
+from unskew.parts.prepare.repeats import RunningSums, additions
+
+
+@pytest.mark.parametrize(
+    ("most", "kind"),
+    [(255, np.uint8), (256, np.uint16), (65_536, np.int32), (2**31 - 1, np.int32), (2**31, np.int64)],
+)
+def test_many_numbers_take_the_smallest_type_that_holds_them(most: int, kind: type) -> None:
+    """A few are int64, as anybody expects of an array of numbers."""
+    values = np.zeros(MANY, np.int64)
+    values[-1] = most
+    assert in_few_bytes(values, most).dtype == kind
+    assert np.array_equal(in_few_bytes(values, most), values)
+    assert in_few_bytes(values[-5:], most).dtype == np.int64
+    assert in_few_bytes(values[-5:], most, of=MANY).dtype == kind
+
+
+def test_wide_blocks_are_the_bytes_of_all_in_int64() -> None:
+    """So that a checksum says the same whatever lists are kept in."""
+    values = np.arange(2 * BLOCK + 3, dtype=np.int32)
+    digest = hashlib.sha256()
+    for block in wide_blocks(values):
+        digest.update(block.data)
+    assert digest.digest() == hashlib.sha256(values.astype("<i8").data).digest()
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Federation:
+    """Clients of 0 to 4 samples out of 300, a tenth more clients than are many."""
+    rng = np.random.default_rng(0)
+    clients = MANY + MANY // 10
+    data = Dataset(
+        "many", rng.random((300, 2), np.float32), rng.integers(0, 3, 300), np.zeros((1, 2), np.float32),
+        np.zeros(1, np.int64), ("a", "b", "c"), kind="table",
+    )  # fmt: skip
+    sizes = rng.integers(0, 5, clients)
+    return Federation(data, rng.integers(0, 300, sizes.sum()), np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def test_a_crowds_lists_are_small_and_say_the_same(crowd: Federation) -> None:
+    """Two bytes a place of 300, four an offset; one array says size, budget and weight."""
+    assert crowd.indices.dtype == np.uint16
+    assert crowd.offsets.dtype == np.int32
+    assert crowd.sizes.dtype == crowd.samples(7).dtype == np.int64
+    assert crowd.budget is crowd.sizes
+    assert crowd.weigh is crowd.sizes
+    assert crowd.pooled.strides == (0,)  # nobody is pooled, and that is said once
+
+
+def test_a_crowds_label_counts_are_those_of_each_client(crowd: Federation) -> None:
+    """Made some clients at a time, kept in a byte each, and widened where they are looked at."""
+    y, classes = crowd.dataset.y, crowd.dataset.classes
+    small = census(y, crowd.indices, crowd.offsets, classes)
+    assert small.dtype == np.uint8
+    some = np.array([0, 1, 57_000, crowd.clients - 1])
+    expected = [np.bincount(y[crowd.samples(k)], minlength=classes) for k in some]
+    roster = Roster.of(crowd)
+    assert np.array_equal(small[some], expected)
+    assert np.array_equal(roster.counts_of(some), expected)
+    assert roster.counts_of(some).dtype == roster.counts.dtype == np.int64
+    assert np.array_equal(np.concatenate(list(roster.count_blocks())), roster.counts)
+    assert roster.class_totals.tolist() == np.bincount(y[crowd.indices], minlength=classes).tolist()
+
+
+def test_a_crowds_roster_travels_in_few_bytes(crowd: Federation) -> None:
+    """A byte a client, since nobody holds more than four samples."""
+    sent = pickle.dumps(Roster.of(crowd))
+    assert len(sent) < 2 * crowd.clients
+    found = pickle.loads(sent)
+    for name in ("sizes", "budget", "weigh", "pooled"):
+        assert np.array_equal(getattr(found, name), getattr(crowd, name))
+    assert found.relative(11) == Roster.of(crowd).relative(11)
+
+
+def test_the_systems_skew_needs_no_number_for_each_client(crowd: Federation) -> None:
+    """The same numbers, and no array as long as there are clients."""
+    counts = Roster.of(crowd).small_counts
+    whole, system = skew(counts), skew(counts, per_client=False)
+    assert system.as_dict(per_client=False) == whole.as_dict(per_client=False)
+    assert len(system.emd_per_client) == len(system.sizes) == 0
+    held = whole.sizes > 0
+    weights = whole.sizes[held] / whole.samples
+    assert whole.emd == pytest.approx(float(weights @ whole.emd_per_client[held]), abs=1e-12)
+
+
+def test_running_sums_of_a_crowd_are_those_of_a_walk_through_it(crowd: Federation) -> None:
+    """How many samples all clients before one repeat, from small tables."""
+    counts = Roster.of(crowd).small_counts
+    clients = np.array([0, 1, 3_000, crowd.clients - 1])
+    every = additions(counts, 0.7).sum(1)
+    assert RunningSums.of(counts).before(clients, 0.7).tolist() == [every[:k].sum() for k in clients]
