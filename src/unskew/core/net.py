@@ -19,6 +19,7 @@ from unskew.models.batch_last import lay_batch_last
 from unskew.models.functional import context, trees
 from unskew.models.layers import BatchNorm
 from unskew.models.patches import can_be_patched, patch
+from unskew.models.pool_first import pool_first
 from unskew.models.split import SplitModel
 from unskew.seeds import generator
 
@@ -57,6 +58,7 @@ class Net:
         self.judging: SplitModel = copy.deepcopy(module).eval()
         for frozen in (self.training, self.judging):
             frozen.requires_grad_(False)
+            pool_first(frozen)
         parameters, buffers = trees(module)
         self.initial: Tree = parameters | buffers
         self.own = frozenset(parameters)  # what the module itself has; objectives may add heads beside it
