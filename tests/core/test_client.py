@@ -1,4 +1,4 @@
-"""What objectives are handed beside a batch: the global model whole, heads of their own, one more pass."""
+"""A visit: where a client's samples come from, and what objectives are handed beside a batch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
+from unskew.core import client
+from unskew.core.client import Pool
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.slots import Objective, Step
@@ -79,3 +81,24 @@ def test_a_head_is_trained_and_averaged_and_leaves_the_model_alone():
     assert all(torch.equal(ours[k], v) for k, v in plain.items())
     assert set(ours) - set(plain) == {"headed:w"}
     assert 0.5 < float(ours["headed:w"][0]) < 1
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["rows", "channels"])
+def test_samples_are_taken_in_the_layout_that_they_lie_in(layout):
+    """(x - 2) / 4 of the rows asked for, one of them twice, also by places in two axes."""
+    x = torch.arange(5 * 2 * 3 * 4, dtype=torch.uint8).view(5, 2, 3, 4).contiguous(memory_format=layout)
+    pool = Pool(x, torch.arange(5) * 10, torch.tensor(2.0), torch.tensor(4.0))
+    for index in (torch.tensor([3, 0, 3]), torch.tensor([[1, 2], [4, 4]])):
+        found, labels = pool.take(index)
+        assert torch.equal(found, (x[index].float() - 2) / 4)
+        assert torch.equal(labels, index * 10)
+    assert pool.take(torch.tensor([3, 0, 3]))[0].is_contiguous(memory_format=layout)
+
+
+def test_samples_kept_for_a_visit_give_the_same_bits(monkeypatch):
+    """Three epochs over samples normalised once are those over samples normalised in each."""
+    found = []
+    for room in (client.AT_HAND, 0):
+        monkeypatch.setattr(client, "AT_HAND", room)
+        found.append(play(Method(), model=normed, rounds=2, epochs=3, precision="fp32").state.params)
+    assert all(torch.equal(found[0][k], v) for k, v in found[1].items())

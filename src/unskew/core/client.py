@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -19,6 +20,9 @@ from unskew.core.upload import encode_change, message_bytes
 from unskew.data.dataset import normalise
 from unskew.seeds import borrow_generator, generator
 
+AT_HAND = 64 << 20
+"""Bytes that a client's samples may take to be kept, normalised, for a visit."""
+
 
 @dataclass
 class Pool:
@@ -31,12 +35,17 @@ class Pool:
 
     def take(self, index: Tensor) -> tuple[Tensor, Tensor]:
         index = index.to(self.x.device)  # who holds what is kept on the host
-        if self.x.is_contiguous():  # several times faster than x[index], which keeps the layout of others
-            x = self.x.index_select(0, index.flatten()).view(*index.shape, *self.x.shape[1:])
-        else:
-            x = self.x[index]
-        y = self.y.index_select(0, index.flatten()).view(index.shape)
+        x, y = _rows(self.x, index), _rows(self.y, index)
         return normalise(x.to(self.mean.dtype), self.mean, self.std), y
+
+
+def _rows(values: Tensor, index: Tensor) -> Tensor:
+    """``values[index]`` in the layout of ``values``, several times faster."""
+    if values.is_contiguous():
+        return values.index_select(0, index.flatten()).view(*index.shape, *values.shape[1:])
+    if values.dim() == 4 and values.is_contiguous(memory_format=torch.channels_last):
+        return _rows(values.permute(0, 2, 3, 1), index).movedim(-1, -3)
+    return values[index]
 
 
 @dataclass
@@ -85,21 +94,21 @@ class ClientResult:
     sound: bool = True  # all numbers are finite; judged where models are summed as they come
 
 
-def train(training: LocalTraining, pool: Pool, client_job: ClientJob) -> ClientResult:
+def train(
+    training: LocalTraining, pool: Pool, client_job: ClientJob, step: LocalStep | None = None
+) -> ClientResult:
     """One client's local training: the steps of its plan from the model it was handed."""
-    net, plan, seed = training.net, client_job.plan, training.seed
+    step = step or LocalStep(training)
+    net, seed = training.net, training.seed
     params = {k: _own(client_job.start[k], training.channels_last).requires_grad_() for k in net.trainable}
     buffers = {k: client_job.start[k].detach().clone() for k in net.buffers}
-    step = LocalStep(training)
     state = step.rule.init({k: v.detach() for k, v in params.items()})
     like = next(iter(params.values()))
     draws = draw_numbers(training, client_job, like.dtype)
     masks = mask_seeds(seed, client_job) if net.draws_masks else None
     around = client_job.anchor, client_job.census, client_job.shared, client_job.mine
     losses = torch.zeros((), dtype=like.dtype, device=like.device)
-    places = client_job.held[torch.from_numpy(plan.order)]
-    for s in range(plan.steps):
-        x, y = pool.take(places[plan.cuts[s] : plan.cuts[s + 1]])
+    for s, (x, y) in enumerate(_batches(pool, client_job)):
         weight = torch.ones(len(y), dtype=x.dtype, device=x.device)
         drawn = {part: {k: v[s] for k, v in tree.items()} for part, tree in draws.items()}
         inputs = StepInputs(buffers, x, y, weight, *around, drawn, None if masks is None else masks[s])
@@ -107,6 +116,21 @@ def train(training: LocalTraining, pool: Pool, client_job: ClientJob) -> ClientR
     end = {k: v.detach() for k, v in params.items()} | buffers
     gone = {k: end[k] - client_job.start[k] for k in net.trainable}
     return make_result(training, pool, client_job, end, gone, float(losses))
+
+
+def _batches(pool: Pool, client_job: ClientJob) -> Iterator[tuple[Tensor, Tensor]]:
+    """The samples of each step; where they are few and come back, looked up and normalised once a visit."""
+    plan, held = client_job.plan, client_job.held
+    order = torch.from_numpy(plan.order)
+    steps = [order[first:last] for first, last in pairwise(plan.cuts.tolist())]
+    size = len(held) * pool.x[:1].numel() * pool.mean.element_size()
+    if len(order) <= len(held) or size > AT_HAND:
+        yield from (pool.take(held[step]) for step in steps)
+        return
+    x, y = pool.take(held)
+    for step in steps:
+        at = step.to(x.device)
+        yield _rows(x, at), _rows(y, at)
 
 
 def _own(value: Tensor, channels_last: bool) -> Tensor:
