@@ -19,12 +19,13 @@ from unskew.arrays import Array
 from unskew.core.client import ClientJob, ClientResult, Pool, train
 from unskew.core.held import Made
 from unskew.core.net import Net
-from unskew.core.step import LocalTraining
+from unskew.core.step import LocalStep, LocalTraining
 from unskew.core.task import Answers
 from unskew.core.types import Tree
 from unskew.data.dataset import Dataset
 from unskew.data.mapped import is_mapped
 from unskew.engines.recorded import Recording, play_recorded
+from unskew.engines.recorded_alone import Known, RecordedStep
 from unskew.engines.stacked import train_stacked
 
 
@@ -44,7 +45,7 @@ class DeviceData:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     channels_last: bool = False
     stacked: bool = False
-    record: bool = False  # whether stacked steps are recorded and replayed
+    record: bool = False  # whether steps are recorded and replayed
 
     def __post_init__(self) -> None:
         data = self.dataset
@@ -58,16 +59,24 @@ class DeviceData:
             return there if on_disk else self._laid_out(there)
 
         self.recordings: dict[Any, Recording] = {}
+        self.recordings_alone: Known = {}
         self.pool = Pool(samples(data.x), tensor_of(data.y).to(self.device), *scale)
         self.test = Pool(samples(data.x_test), tensor_of(data.y_test).to(self.device), *scale)
 
-    def train(self, training: LocalTraining, client_jobs: Sequence[ClientJob]) -> list[ClientResult]:
+    def train(
+        self,
+        training: LocalTraining,
+        client_jobs: Sequence[ClientJob],
+        sizes: frozenset[int] = frozenset(),
+    ) -> list[ClientResult]:
+        """Train these clients; steps of one alone are recorded where batches have one of these ``sizes``."""
         if self.stacked:
             play = partial(play_recorded, known=self.recordings) if self.record else None
             pool, there = self.with_made(client_jobs)
             return train_stacked(training, pool, there, self.device, play)
         alone = (self.with_made([e]) for e in client_jobs)
-        return [train(training, pool, one) for pool, (one,) in alone]
+        step = partial(RecordedStep, known=self.recordings_alone, sizes=sizes) if self.record else LocalStep
+        return [train(training, pool, one, step(training)) for pool, (one,) in alone]
 
     def with_made(self, client_jobs: Sequence[ClientJob]) -> tuple[Pool, Sequence[ClientJob]]:
         """The pool that these jobs' places are in: a small one of its own where clients made samples themselves."""

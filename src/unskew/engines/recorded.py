@@ -9,23 +9,21 @@ A first layer whose weights do nothing else is not even multiplied step by step 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Graph, Node
+from torch.fx import Graph
 from torch.nn.functional import pad
 
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
 from unskew.engines.first_layer import lift_first_layers, plan_first_layers
+from unskew.engines.graph import aten, calls, owner, same_form, swap, trace, written
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
-
-aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,6 @@ BY_STEP = ("index", "weight", "rate", "seeds", "draws")
 
 MOVING = ("params", "buffers", "state", "losses")
 """What a step changes."""
-
-SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
-"""Operations that may show their first argument's memory and have no schema that says so."""
 
 
 def play_recorded(
@@ -133,10 +128,6 @@ def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
 def _record(
     stepper: Stepper, clients: int, padded: bool, names: list[str], values: list[Tensor], lift: bool
 ) -> Recording:
-    from torch._guards import TracingContext, tracing
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx  # takes half a second to load
-
     def step(*given: Tensor) -> Tensor:
         x, y, now, *rest = given
         found = dict(zip(names, rest, strict=True))
@@ -149,14 +140,9 @@ def _record(
         now += 1
         return now
 
-    # torch notes the shape of every result in a mode, and makes a new one for each where it finds none
-    shapes = TracingContext(FakeTensorMode(allow_fallback_kernels=True))
-    with torch.enable_grad(), tracing(shapes):
-        # recording runs the step once, on copies of what it changes
-        aside = [
-            v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)
-        ]
-        traced = make_fx(step)(*values[:2], values[2].clone(), *aside)
+    # recording runs the step once, on copies of what it changes
+    aside = [v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)]
+    traced = trace(step, [*values[:2], values[2].clone(), *aside])
     play = rewrite_graph(traced)
     lifted = lift_first_layers(traced, names) if lift else ()
     return Recording(traced.forward if lifted else play, lifted)
@@ -174,85 +160,49 @@ def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
     return traced.forward
 
 
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two nodes are known to be tensors of one shape and type."""
-    found = [node.meta.get("tensor_meta") for node in (a, b)]
-    return None not in found and found[0][:2] == found[1][:2]
-
-
-def _owner(node: Any) -> Any:
-    """Whose memory a node shows: its own, or that of what it is a view of."""
-    while node.op == "call_function":
-        returns = node.target._schema.returns if hasattr(node.target, "_schema") else ()
-        if node.target not in SILENT_VIEWS and not any(r.alias_info for r in returns):
-            break
-        node = node.args[0]
-    return node
-
-
-def _written(graph: Graph, first: Node, last: Node) -> set[Any]:
-    """The owners of all memory that is written from one node to another, both included."""
-    nodes = list(graph.nodes)
-    found = set()
-    for node in nodes[nodes.index(first) : nodes.index(last) + 1]:
-        schema = getattr(node.target, "_schema", None)
-        for i, argument in enumerate(schema.arguments if schema is not None and schema.is_mutable else ()):
-            if argument.alias_info is not None and argument.alias_info.is_write:
-                value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
-                several = value if isinstance(value, (list, tuple)) else [value]
-                found |= {_owner(v) for v in several if isinstance(v, Node)}
-    return found
-
-
-def _calls(graph: Graph, *targets: Any) -> list[Any]:  # a node's arguments are typed as anything there is
-    return [node for node in graph.nodes if node.op == "call_function" and node.target in targets]
-
-
-def _swap(node: Node, by: Any) -> None:
-    node.replace_all_uses_with(by)
-    node.graph.erase_node(node)
-
-
 def _drop_what_does_nothing(graph: Graph) -> None:
     """Views that show all there is in the shape it has, and copies of what nothing changes meanwhile."""
-    for node in _calls(graph, aten.detach.default, aten.alias.default):
-        _swap(node, node.args[0])
+    for node in calls(graph, aten.detach.default, aten.alias.default):
+        swap(node, node.args[0])
     same = (aten.expand.default, aten.view.default, aten._unsafe_view.default, aten.slice.Tensor)
-    for node in _calls(graph, *same):
-        if _alike(node, node.args[0]):
-            _swap(node, node.args[0])
-    for node in _calls(graph, aten.mul.Scalar):
+    for node in calls(graph, *same):
+        if same_form(node, node.args[0]):
+            swap(node, node.args[0])
+    for node in calls(graph, aten.mul.Scalar):
         original, times = node.args
-        if times != 1 or not _alike(node, original):
+        if times != 1 or not same_form(node, original):
             continue
         nodes = list(graph.nodes)
-        readers = {user for shown in nodes if _owner(shown) is node for user in shown.users}
+        readers = {user for shown in nodes if owner(shown) is node for user in shown.users}
         last = max(readers, key=nodes.index, default=node)
-        if not {node, _owner(original)} & _written(graph, node, last):
-            _swap(node, original)
+        if not {node, owner(original)} & written(graph, node, last):
+            swap(node, original)
 
 
 def _turn_back(graph: Graph) -> None:
     """What is turned twice is itself."""
-    for node in _calls(graph, aten.transpose.int):
+    for node in calls(graph, aten.transpose.int):
         inner = node.args[0]
         if inner.target is aten.transpose.int and inner.args[1:] == node.args[1:]:
-            _swap(node, inner.args[0])
+            swap(node, inner.args[0])
+    for node in calls(graph, aten.t.default):
+        if node.args[0].target is aten.t.default:
+            swap(node, node.args[0].args[0])
 
 
 def _make_constants_once(traced: torch.fx.GraphModule) -> None:
-    made = _calls(traced.graph, aten.scalar_tensor.default)
+    made = calls(traced.graph, aten.scalar_tensor.default)
     first, *_, last = traced.graph.nodes
-    written = _written(traced.graph, first, last)
-    for number, node in enumerate(node for node in made if node not in written):
+    changed = written(traced.graph, first, last)
+    for number, node in enumerate(node for node in made if node not in changed):
         traced.register_buffer(f"constant{number}", node.target(*node.args, **node.kwargs))
         with traced.graph.inserting_before(node):
-            _swap(node, traced.graph.get_attr(f"constant{number}"))
+            swap(node, traced.graph.get_attr(f"constant{number}"))
 
 
 def _compute_as_used(graph: Graph) -> None:
     """(a b)^T is b^T a^T: a product that is only used turned is computed turned."""
-    for node in _calls(graph, aten.transpose.int):
+    for node in calls(graph, aten.transpose.int):
         product = node.args[0]
         if product.target is not aten.bmm.default or len(product.users) > 1 or {*node.args[1:]} != {1, 2}:
             continue
@@ -260,13 +210,13 @@ def _compute_as_used(graph: Graph) -> None:
             a, b = (graph.call_function(aten.transpose.int, (m, 1, 2)) for m in product.args)
             turned = graph.call_function(aten.bmm.default, (b, a))
         turned.meta = node.meta
-        _swap(node, turned)
+        swap(node, turned)
         graph.erase_node(product)
 
 
 def _add_in_place(graph: Graph) -> None:
     """w - r (a b), r one number per client: the product is added to w as it is computed."""
-    for node in _calls(graph, aten._foreach_addcmul_.Scalar):
+    for node in calls(graph, aten._foreach_addcmul_.Scalar):
         weights, directions, rates, *factor = node.args
         value = factor[0] if factor else 1
         waits = [_can_wait(graph, d, r, node) for d, r in zip(directions, rates, strict=True)]
@@ -289,4 +239,4 @@ def _can_wait(graph: Graph, direction: Any, rate: Any, update: Any) -> bool:
     if direction.target is not aten.bmm.default or len(direction.users) > 1:
         return False
     a_number_each = tuple(rate.meta["tensor_meta"].shape[1:]) == (1, 1)
-    return a_number_each and not {_owner(f) for f in direction.args} & _written(graph, direction, update)
+    return a_number_each and not {owner(f) for f in direction.args} & written(graph, direction, update)

@@ -25,6 +25,7 @@ from unskew.data.federation import Federation
 from unskew.data.mapped import Mapped
 from unskew.engines.cpu.workers import Board, as_arrays, as_tensors
 from unskew.engines.device_data import DeviceData, tensor_of
+from unskew.engines.recorded_alone import common_sizes
 
 Train = Callable[[list[ClientJob]], list[ClientResult]]
 
@@ -90,11 +91,12 @@ def answer(setup: dict[str, Any], work: WorkPiece | Judgement) -> Any:
         device_data.channels_last,
     )
     client_jobs = client_jobs_of(job, leg, round_inputs, holdings, work)
+    sizes = once(setup, "job", lambda job: common_sizes(job.roster.budget, job.local.batch))
     return carried_out(
         setup,
         work,
         client_jobs,
-        lambda some: device_data.train(training, some),
+        lambda some: device_data.train(training, some, sizes),
         len(client_jobs) if device_data.stacked else 1,
     )
 

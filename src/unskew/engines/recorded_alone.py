@@ -1,0 +1,126 @@
+"""A step of one client that is not stacked, recorded once for each common size of batch and replayed.
+
+What convolves on a CPU mostly does so one client at a time. Python, autograd and their copies are the same in every
+step, so the operations that loss and gradient end in are recorded, as those of stacked clients are (``recorded.py``),
+and rewritten (``rewrite_alone.py``). The optimiser's move stays as it is, but for products that are only to be added
+to a weight. Whether a step is recorded depends on the run and its size alone, so that the number of workers changes
+no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+
+from unskew.arrays import Array
+from unskew.core.optimisers import SGD
+from unskew.core.step import LocalStep, LocalTraining, StepInputs
+from unskew.core.types import Memory, Tree
+from unskew.engines.graph import trace
+from unskew.engines.rewrite_alone import rewrite_alone
+
+Play = Callable[..., Any]
+Known = dict[Any, dict[Any, Play | None]]
+"""Recordings by all that they depend on, the size of the batch last; None where there can be none."""
+
+KEPT = 16
+"""Kinds of steps whose recordings are kept; a run whose sizes never settle makes them anew."""
+
+COMMON = 4
+"""A short batch is worth a recording where one client in so many has batches of that size."""
+
+
+def common_sizes(samples: Array, batch: int) -> frozenset[int]:
+    """The sizes of batches that are recorded: a whole batch, and what is left over at many clients."""
+    left, clients = np.unique(samples % batch, return_counts=True)
+    return frozenset({batch, *left[clients * COMMON >= len(samples)].tolist()} - {0})
+
+
+class RecordedStep(LocalStep):
+    """A ``LocalStep`` for one visit of one client, by recordings that outlast the visit."""
+
+    def __init__(self, training: LocalTraining, known: Known, sizes: frozenset[int]):
+        super().__init__(training)
+        self.training, self.known, self.sizes = training, known, sizes
+        plain = isinstance(self.rule, SGD) and not (self.rule.momentum or self.rule.decay)
+        self.joins = plain  # so a weight's gradient that is a product may be added to it as it is computed
+        self._held: tuple[list[Tensor], list[Tensor]] | None = None
+        self._recordings: dict[Any, Play | None] = {}
+
+    def __call__(
+        self,
+        params: Tree,
+        inputs: StepInputs,
+        state: Memory,
+        rate: float | Tensor,
+        count: int | Tensor,
+        losses: Tensor,
+        padded: bool = False,
+    ) -> Tree:
+        """As ``LocalStep``; a gradient that was added to its weight as it was computed does not come back."""
+        play = self._recording(params, inputs, padded) if len(inputs.y) in self.sizes else None
+        if play is None or self._held is None:
+            return super().__call__(params, inputs, state, rate, count, losses, padded)
+        before, after = self._held
+        seed = [] if inputs.seed is None else [inputs.seed]
+        with torch.no_grad():
+            *found, value = play(
+                *before, inputs.x, inputs.y, inputs.weight, *after, *tree_leaves(inputs.draws), *seed
+            )
+            results = dict(zip(params, found, strict=True))
+            grads = {k: v for k, v in results.items() if isinstance(v, Tensor)}
+            self.rule.step({k: params[k] for k in grads}, grads, state, rate, count)
+            for name in params.keys() - grads.keys():
+                params[name].addmm_(*results[name], alpha=-float(rate))
+            losses += value
+        return grads
+
+    def _recording(self, params: Tree, inputs: StepInputs, padded: bool) -> Play | None:
+        if self._held is None:
+            self._hold(params, inputs)
+        key = (inputs.x.shape, inputs.x.stride(), padded)
+        if key not in self._recordings:
+            self._recordings[key] = self._record(params, inputs, padded)
+        return self._recordings[key]
+
+    def _hold(self, params: Tree, inputs: StepInputs) -> None:
+        """Note what stays for the whole visit, tensors and forms, and look up the recordings that fit them."""
+        held = self._held = (
+            tree_leaves((params, inputs.buffers)),
+            tree_leaves((inputs.anchor, inputs.census, inputs.shared, inputs.mine)),
+        )
+        training = self.training
+        alike = (
+            training.net,
+            repr(training.objectives),
+            training.local,
+            tree_flatten((params, inputs))[1],
+            *((v.dtype, v.shape, v.stride()) for tensors in held for v in tensors),
+        )
+        if alike not in self.known and len(self.known) >= KEPT:
+            self.known.clear()
+        self._recordings = self.known.setdefault(alike, {})
+
+    def _record(self, params: Tree, inputs: StepInputs, padded: bool) -> Play | None:
+        """The gradients as a function of tensors; None where the step looks at their numbers and has no one form."""
+        # recording runs the step once, on copies of what it changes
+        aside = inputs._replace(buffers={k: v.clone() for k, v in inputs.buffers.items()})
+        leaves, form = tree_flatten((params, aside))
+
+        def step(*given: Tensor) -> list[Tensor]:
+            left = iter(given)
+            weights, here = tree_unflatten([next(left) if isinstance(v, Tensor) else v for v in leaves], form)
+            weights = {k: v.detach().requires_grad_() for k, v in weights.items()}
+            grads, value = LocalStep.gradients(self, weights, here, padded)
+            return [*grads.values(), value]
+
+        try:
+            traced = trace(step, [v for v in leaves if isinstance(v, Tensor)])
+        except RuntimeError:
+            return None
+        return rewrite_alone(traced, len(params) if self.joins else 0)
