@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from processes import descendants, heed_interrupts
+from forked import Forked
+from processes import descendants
 from unskew.cli.settings import setting_flags
 from unskew.errors import InputError
 from unskew.runs.ended import Run
@@ -26,7 +25,7 @@ from unskew.seeds import generator
 COMMON: dict[str, Any] = {
     "clients": 20,
     "cohort": 4,
-    "rounds": 30,
+    "rounds": 20,
     "model": "mlp(hidden=[16])",
     "lr": 0.05,
     "checkpoint": 0.0,
@@ -39,32 +38,15 @@ KILLED: dict[str, dict[str, Any]] = {
 }
 
 
-def start(out: Path, settings: dict[str, Any], **how: Any) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "unskew",
-        "run",
-        "--out",
-        str(out),
-        *setting_flags(Spec(**settings).changed()),
-        "--json",
-    ]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_interrupts,
-        **how,
-    )
+def start(out: Path, settings: dict[str, Any], **how: Any) -> Forked:
+    return Forked("run", "--out", str(out), *setting_flags(Spec(**settings).changed()), "--json", **how)
 
 
-def wait_for(process: subprocess.Popen[str], ready: Callable[[], bool], patience: float = 120) -> None:
+def wait_for(process: Forked, ready: Callable[[], bool], patience: float = 120) -> None:
     """Look again and again until it is so; a process that ends before is a failure."""
     begun = time.monotonic()
     while not ready():
-        assert process.poll() is None, process.communicate()
+        assert process.running, process.end()
         assert time.monotonic() - begun < patience, "the run does not get on"
         time.sleep(0.001)
 
@@ -95,15 +77,14 @@ def test_kill_9_at_any_moment_then_resume(case: str, tmp_path: Path) -> None:
     """The moment is drawn by a seed: some rounds in, then a few thousandths of a second into the next."""
     settings = COMMON | KILLED[case]
     rng = generator(0, "kill", case)
-    at, later = int(rng.integers(2, 15)), float(rng.uniform(0, 0.03))
+    at, later = int(rng.integers(2, 8)), float(rng.uniform(0, 0.03))
     process = start(tmp_path / "run", settings)
     try:
         wait_for(process, lambda: rounds_in(tmp_path / "run") >= at)
         time.sleep(later)
     finally:
         process.kill()
-        process.communicate()
-    assert process.returncode == -signal.SIGKILL
+    assert process.end()[0] == -signal.SIGKILL
     assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "running"
     ended = resume(tmp_path / "run", progress=False)
     assert_same(ended, run(progress=False, **settings))
@@ -118,7 +99,7 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
     process = start(out, settings)
     try:
         wait_for(process, lambda: rounds_in(out) >= 2)
-        process.send_signal(signal.SIGSTOP)  # alive, but it does not end before we have looked
+        process.send(signal.SIGSTOP)  # alive, but it does not end before we have looked
         with pytest.raises(InputError) as refusal:
             resume(out, progress=False)
         assert str(refusal.value) == f"{out} is in use by a run that is still going; wait for it"
@@ -128,10 +109,10 @@ def test_a_live_run_is_left_alone_and_ctrl_c_leaves_it_resumable(tmp_path: Path)
             f"{out} already holds a run (running); go on with it by `unskew resume {out}`"
         )
     finally:
-        process.send_signal(signal.SIGINT)
-        process.send_signal(signal.SIGCONT)
-        said, complaint = process.communicate(timeout=120)
-    assert (process.returncode, said) == (130, "")
+        process.send(signal.SIGINT)
+        process.send(signal.SIGCONT)
+        code, said, complaint = process.end()
+    assert (code, said) == (130, "")
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert len(list((out / "state").glob("*.safetensors"))) == 1
     assert_same(*ended_soon(out, settings))
@@ -145,10 +126,10 @@ def test_what_a_scheduler_or_a_closed_terminal_sends_saves_the_run(name: str, tm
     try:
         wait_for(process, lambda: rounds_in(out) >= 2)
     finally:
-        process.send_signal(signal.Signals[name])
-        process.send_signal(signal.SIGTERM)
-        _, complaint = process.communicate(timeout=120)
-    assert process.returncode == 130
+        process.send(signal.Signals[name])
+        process.send(signal.SIGTERM)
+        code, _, complaint = process.end()
+    assert code == 130
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     assert [f.stem for f in (out / "state").iterdir()] == [f"{rounds_in(out):06}"]
     assert_same(*ended_soon(out, settings))
@@ -167,20 +148,13 @@ def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
     }
     lines = [f"{k} = {json.dumps(v)}" for k, v in settings.items()]
     experiment.write_text("\n".join([*lines, "[sweep]", 'method = ["fedavg", "fedprox(mu=0.1)"]']))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "unskew", "sweep", str(experiment), "--out", str(out), "--json"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heed_interrupts,
-        start_new_session=True,
-    )
+    process = Forked("sweep", str(experiment), "--out", str(out), "--json", new_session=True)
     try:
         wait_for(process, lambda: sum(rounds_in(f.parent) >= 2 for f in out.glob("*/rounds.jsonl")) == 2)
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        _, complaint = process.communicate(timeout=120)
-    assert process.returncode == 130
+        code, _, complaint = process.end()
+    assert code == 130
     assert complaint.strip() == (
         f"interrupted: 0 of 2 runs are done, 2 stopped and saved; go on by `unskew sweep {experiment} --out {out}`"
     )
@@ -195,15 +169,15 @@ def test_ctrl_c_leaves_no_worker_and_no_shared_memory(tmp_path: Path) -> None:
         tmp_path / "run",
         COMMON | {"rounds": 3000, "checkpoint": 1000.0, "engine": "fast", "workers": 2},
     )
-    process = start(out, settings, start_new_session=True)
+    process = start(out, settings, new_session=True)
     try:
         wait_for(process, lambda: rounds_in(out) >= 2)
         family = [process.pid, *descendants(process.pid)]
         assert len(family) >= 3  # two workers at least
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        _, complaint = process.communicate(timeout=120)
-    assert process.returncode == 130
+        code, _, complaint = process.end()
+    assert code == 130
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     left = [pid for pid in family if Path(f"/proc/{pid}").exists()]
     shared = [f.name for f in Path("/dev/shm").glob("*") if any(str(pid) in f.name for pid in family)]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from forked import Forked
 from unskew.cli import main
 
 SCRIPT = """
@@ -42,11 +41,6 @@ def test_a_plain_script_needs_no_guard_and_no_importable_model(tmp_path: Path) -
     assert done.stdout == "rounds 2\n", done.stderr
 
 
-def _run(*words: str) -> subprocess.Popen[bytes]:
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([sys.executable, "-m", "unskew", *words], **quiet)  # type: ignore[call-overload]
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="the workers' death with their server is Linux's doing")
 def test_a_killed_server_takes_its_workers_along_and_resumes_to_the_bit(tmp_path: Path) -> None:
     """kill -9 with two workers: no process stays, the folder is free, and the end is that of a quiet run."""
@@ -63,13 +57,12 @@ def test_a_killed_server_takes_its_workers_along_and_resumes_to_the_bit(tmp_path
         "0.9",
     ]
     killed, quiet = tmp_path / "killed", tmp_path / "quiet"
-    server = _run("run", *settings, "--workers", "2", "--checkpoint", "0", "--out", str(killed))
+    server = Forked("run", *settings, "--workers", "2", "--checkpoint", "0", "--out", str(killed))
     log = killed / "rounds.jsonl"
-    while server.poll() is None and not (log.exists() and len(log.read_text().splitlines()) >= 5):
+    while server.running and not (log.exists() and len(log.read_text().splitlines()) >= 5):
         time.sleep(0.02)
     children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    os.kill(server.pid, signal.SIGKILL)
-    server.wait()
+    server.kill()
     until = time.monotonic() + 60
     while any(_alive(c) for c in children) and time.monotonic() < until:
         time.sleep(0.02)
