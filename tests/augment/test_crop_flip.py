@@ -15,6 +15,7 @@ from unskew.runs.move_images import MoveImages
 SETTINGS = {
     "dataset": "digits",
     "partition": "labels(3)",
+    "fraction": 0.2,
     "clients": 8,
     "cohort": 4,
     "rounds": 2,

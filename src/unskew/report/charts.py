@@ -19,7 +19,7 @@ import numpy.typing as npt
 from unskew.data.federation import shown_name
 from unskew.metrics import Skew
 from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
-from unskew.report.theme import BLUE, INK, MUTED, RED
+from unskew.report.theme import BLUE, INK, MUTED, RED, inline
 
 Counts = npt.NDArray[Any]
 Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
@@ -81,7 +81,7 @@ def client_class_matrix(
     mark = "bubble area" if bubbles else "colour"
     sample = "" if len(shown) == clients else f" · one client in {int(shown[1])} is drawn"
     base = alt.Chart(
-        alt.InlineData(values=cells),
+        inline(cells),
         title=alt.TitleParams(
             holding(skew), subtitle=[about, f"{mark} = samples · clients in their own order{sample}"]
         ),
@@ -133,12 +133,12 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
     ]
     axis = alt.X("from:Q").scale(domain=[0, 2], nice=False)
     bands = (
-        alt.Chart(alt.InlineData(values=[{"from": STARTS_TO_FALL, "to": 2}, {"from": FALLS_FAR, "to": 2}]))
+        alt.Chart(inline([{"from": STARTS_TO_FALL, "to": 2}, {"from": FALLS_FAR, "to": 2}]))
         .mark_rect(color=RED, opacity=0.07)
         .encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     )
     histogram = (
-        alt.Chart(alt.InlineData(values=bars))
+        alt.Chart(inline(bars))
         .mark_rect(color=BLUE, stroke="white", strokeWidth=0.5)
         .encode(
             x=axis.axis(title="EMD of a client", grid=False, values=[0, 0.5, 1.0, 1.4, 2], format=".1f"),
@@ -149,7 +149,7 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         )
     )
     mark = [{"emd": skew.emd, "text": f"system {skew.emd:.2f}"}]
-    system = alt.Chart(alt.InlineData(values=mark)).encode(x=alt.X("emd:Q"))
+    system = alt.Chart(inline(mark)).encode(x=alt.X("emd:Q"))
     left = skew.emd > 1.0
     return alt.layer(
         bands,
@@ -197,7 +197,7 @@ def client_sizes(
         every = [bar["client"] for bar in bars]
         ticks = [every[i] for i in _spread(len(sizes), max(2, width // _room(every)))]
         chart = (
-            alt.Chart(alt.InlineData(values=bars), title=title)
+            alt.Chart(inline(bars), title=title)
             .mark_bar()
             .encode(
                 x=alt.X("client:O").scale(domain=every).axis(title="client", **_client_axis(ticks, names)),
@@ -207,7 +207,7 @@ def client_sizes(
             )
         )
         line = (
-            alt.Chart(alt.InlineData(values=[{"at": scarce}]))
+            alt.Chart(inline([{"at": scarce}]))
             .mark_rule(color=MUTED, strokeDash=[4, 3])
             .encode(y=alt.Y("at:Q"))
         )
@@ -223,7 +223,7 @@ def client_sizes(
                 values.append({"from": a, "to": b, "clients": end, "none": start, "group": group})
     tallest = max(v["clients"] for v in values)
     return (
-        alt.Chart(alt.InlineData(values=values), title=title)
+        alt.Chart(inline(values), title=title)
         .mark_rect(stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("from:Q")

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.federation import shown_name
-from unskew.report.theme import MUTED, ON_LIGHT, PALETTE, RULE, WIDTH
+from unskew.report.theme import MUTED, ON_LIGHT, PALETTE, RULE, WIDTH, inline
 
 STEP = 11.0  # pixels between neighbours
 GOLDEN = np.pi * (3 - np.sqrt(5))  # turns by it never line up, so points fill a disc evenly
@@ -87,26 +87,26 @@ def _drawn(
     colours += [colour for name, colour in rest if name in held]
     colour = alt.Color("holds:N").scale(domain=domain, range=colours)
     legend = colour.legend(title="holds mostly", symbolType="circle", orient="bottom", columns=12)
-    base = alt.Chart(alt.InlineData(values=nodes)).encode(
+    base = alt.Chart(inline(nodes)).encode(
         x=across,
         y=down,
         color=legend,
         tooltip=[alt.Tooltip("client:N"), alt.Tooltip("holds:N"), alt.Tooltip("samples:Q")],
     )
     layers = [
-        alt.Chart(alt.InlineData(values=links))
+        alt.Chart(inline(links))
         .mark_rule(color=MUTED, opacity=0.45)
-        .encode(x=across, y=down, x2="x2:Q", y2="y2:Q"),
+        .encode(x=across, y=down, x2=alt.X2("x2:Q"), y2=alt.Y2("y2:Q")),
         base.transform_filter("datum.role == 'member'").mark_circle(size=46, opacity=1),
         base.transform_filter("datum.role == 'head'").mark_circle(
             size=190, opacity=1, stroke="white", strokeWidth=1.5
         ),
-        alt.Chart(alt.InlineData(values=[node for node in nodes if node["role"] == "head"]))
+        alt.Chart(inline([node for node in nodes if node["role"] == "head"]))
         .mark_text(fontSize=8, color="white", fontWeight="bold")
-        .encode(x=across, y=down, text="client:N"),
-        alt.Chart(alt.InlineData(values=notes))
+        .encode(x=across, y=down, text=alt.Text("client:N")),
+        alt.Chart(inline(notes))
         .mark_text(fontSize=10, color=MUTED)
-        .encode(x=across, y=down, text="text:N"),
+        .encode(x=across, y=down, text=alt.Text("text:N")),
     ]
     return alt.layer(*layers)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,14 @@ def trusted() -> Iterator[None]:
 
     with debug_mode(CHECKED):
         yield
+
+
+def inline(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Data of a chart. A tuple: Altair copies charts again and again as they are put together, and lists within them
+    row by row."""
+    import altair as alt
+
+    return alt.InlineData(values=tuple(rows))
 
 
 def themed(chart: alt.TopLevelMixin) -> dict[str, Any]:

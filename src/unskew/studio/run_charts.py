@@ -10,7 +10,7 @@ from typing import Any
 from unskew.data.federation import shown_name
 from unskew.errors import InputError
 from unskew.report.results.gather import Record
-from unskew.report.theme import BLUE, ORANGE, PAPER, themed
+from unskew.report.theme import BLUE, ORANGE, PAPER, inline, themed
 from unskew.studio.run_view import legs_of
 
 MOST_COLUMNS, MOST_ROWS, WIDE = 120, 60, 760  # of the picture of who took part when
@@ -93,7 +93,7 @@ def who_took_part(record: Record) -> dict[str, Any]:
         about += f" · {len(clients)} of the {seen} clients that trained are drawn"
     share = alt.Color("share:Q").scale(domain=[0, 1], range="ramp").legend(title="share", format="%")
     chart = (
-        alt.Chart(alt.InlineData(values=cells), title=alt.TitleParams("Who took part when", subtitle=[about]))
+        alt.Chart(inline(cells), title=alt.TitleParams("Who took part when", subtitle=[about]))
         .mark_rect(stroke=PAPER, strokeWidth=1 if len(columns) <= 80 else 0)
         .encode(
             x=alt.X("round:O")

@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from unskew.report.results.look import DASHES, LINES
-from unskew.report.theme import MUTED
+from unskew.report.theme import MUTED, inline
 
 Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
 HEIGHT, WIDE = 230, 330
@@ -113,18 +113,20 @@ def _lines(
         )
     )
     dash = alt.StrokeDash("label:N").scale(domain=labels, range=dashes).legend(None)
-    base = alt.Chart(alt.InlineData(values=values)).encode(x=x, color=colour)
+    base = alt.Chart(inline(values)).encode(x=x, color=colour)
     layers = []
     if any(s.spread for s in lines):
         reach = y.copy()
         reach.shorthand = "low:Q"
-        layers.append(base.mark_area(opacity=0.15, clip=True).encode(y=reach, y2="high:Q"))
+        layers.append(base.mark_area(opacity=0.15, clip=True).encode(y=reach, y2=alt.Y2("high:Q")))
     few = max((len(s.x) for s in lines), default=0) <= 30
     layers.append(base.mark_line(point={"size": 28} if few else False).encode(y=y, strokeDash=dash))
     if rule is not None:
-        where = alt.Chart(alt.InlineData(values=[{"y": rule[0], "text": rule[1]}])).encode(y="y:Q")
+        where = alt.Chart(inline([{"y": rule[0], "text": rule[1]}])).encode(y=alt.Y("y:Q"))
         layers.append(where.mark_rule(strokeDash=[4, 3], color=MUTED))
         layers.append(
-            where.mark_text(align="right", dy=-6, color=MUTED).encode(text="text:N", x=alt.value(width - 2))
+            where.mark_text(align="right", dy=-6, color=MUTED).encode(
+                text=alt.Text("text:N"), x=alt.value(width - 2)
+            )
         )
     return alt.layer(*layers).properties(width=width, height=height, title=title)

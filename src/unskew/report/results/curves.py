@@ -17,7 +17,7 @@ from unskew.readings import METRICS, Reading
 from unskew.report.results.gather import Record, moved, number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
-from unskew.report.theme import MUTED
+from unskew.report.theme import MUTED, inline
 
 Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
 
@@ -134,9 +134,7 @@ def panel(
         domain=False,
     )
     precise = ".2%" if share else ".4g"
-    # a tuple: Altair copies charts again and again as they are put together, and lists within them point by point
-    points: Any = tuple(point for curve in curves for point in curve)
-    base = alt.Chart(alt.InlineData(values=points)).encode(
+    base = alt.Chart(inline(point for curve in curves for point in curve)).encode(
         x=alt.X("x:Q")
         .scale(nice=False, zero=axis.zero)
         .axis(
@@ -166,22 +164,21 @@ def panel(
     if any(row.final.n > 1 for row in rows):
         layers.append(
             base.mark_area().encode(
-                y=alt.Y("low:Q").scale(zero=False, nice=True), y2="high:Q", opacity=_seen(chosen, 0.13, 0.0)
+                y=alt.Y("low:Q").scale(zero=False, nice=True),
+                y2=alt.Y2("high:Q"),
+                opacity=_seen(chosen, 0.13, 0.0),
             )
         )
     if goals:
         marks = alt.Chart(
-            alt.InlineData(
-                values=[
-                    {"mean": g, "text": f"target {100 * g:.4g}%" if share else f"target {g:.4g}"}
-                    for g in goals
-                ]
+            inline(
+                {"mean": g, "text": f"target {100 * g:.4g}%" if share else f"target {g:.4g}"} for g in goals
             )
         )
         layers += [
             marks.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(y=y),
             marks.mark_text(align="right", dy=-6, color=MUTED, fontSize=10).encode(
-                y=y, x=alt.value(width), text="text:N"
+                y=y, x=alt.value(width), text=alt.Text("text:N")
             ),
         ]
     layers.append(
@@ -195,8 +192,8 @@ def panel(
 def _seen(chosen: Any, shown: float, hidden: float) -> Any:
     """An opacity that a click on the legend may take away."""
     if chosen is None:
-        return alt.value(shown)
-    return alt.when(chosen).then(alt.value(shown)).otherwise(alt.value(hidden))
+        return alt.OpacityValue(shown)
+    return alt.OpacityValue(hidden, condition=[{"param": chosen.name, "value": shown}])
 
 
 def _points(row: Row, axis: Axis, measure: str | Reading) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from unskew.report.results import words
 from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
-from unskew.report.theme import PAPER
+from unskew.report.theme import PAPER, inline
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down")
 
@@ -96,7 +96,7 @@ def front_picture(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int
         tickCount=6,
     )
     share = ".1%" if metric.percent else ".4g"
-    base = alt.Chart(alt.InlineData(values=points)).encode(
+    base = alt.Chart(inline(points)).encode(
         x=x.scale(type="log" if wide else "linear", zero=False, padding=40),
         y=alt.Y("value:Q")
         .scale(zero=False, padding=24, reverse=metric.gain(1.0) < 0)
@@ -131,7 +131,9 @@ def front_picture(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int
         .mark_point(size=150, filled=False, strokeWidth=2, opacity=1)
         .encode(color=tone, shape=shape),
         *(
-            base.transform_filter(alt.datum.side == side).mark_text(dy=dy, fontSize=11).encode(text="label:N")
+            base.transform_filter(alt.datum.side == side)
+            .mark_text(dy=dy, fontSize=11)
+            .encode(text=alt.Text("label:N"))
             for side, dy in (("above", -15), ("below", 17))
         ),
     ).properties(width=width, height=300)

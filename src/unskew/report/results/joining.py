@@ -15,7 +15,7 @@ from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style
 from unskew.report.results.staying import each_client, gaining, lower_bound, range_of
 from unskew.report.results.words import signed
-from unskew.report.theme import INK, MUTED, themed
+from unskew.report.theme import INK, MUTED, inline, themed
 
 LISTED = 40
 """Clients up to which each has a line of its own; of more the spread is told."""
@@ -80,7 +80,7 @@ def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapp
     x = alt.X("accuracy:Q").scale(zero=False, nice=True, padding=12)
     x = x.axis(title="global test accuracy", format="%", tickCount=6, domain=False)
     shown = (
-        alt.Chart(alt.InlineData(values=dots))
+        alt.Chart(inline(dots))
         .mark_circle(size=44, opacity=0.55, color=MUTED)
         .encode(
             x=x,
@@ -91,7 +91,7 @@ def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapp
     labels = [row.group.label for row in others]
     colours = alt.Color("label:N").scale(domain=labels, range=[looks[label].colour for label in labels])
     rules = (
-        alt.Chart(alt.InlineData(values=lines))
+        alt.Chart(inline(lines))
         .mark_rule(strokeWidth=2)
         .encode(
             x=x,
@@ -103,7 +103,7 @@ def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapp
         )
     )
     mean = (
-        alt.Chart(alt.InlineData(values=[{"accuracy": float(np.mean([d["accuracy"] for d in dots]))}]))
+        alt.Chart(inline([{"accuracy": float(np.mean([d["accuracy"] for d in dots]))}]))
         .mark_tick(thickness=3, size=110, color=INK)
         .encode(x=x, tooltip=[alt.Tooltip("accuracy:Q", format=".1%", title="mean on their own")])
     )

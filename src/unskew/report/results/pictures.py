@@ -14,7 +14,7 @@ from unskew.report.results.gather import number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
 from unskew.report.results.words import percent
-from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ON_LIGHT, ORANGE, PINK, RED, SKY
+from unskew.report.theme import BLUE, GREEN, HEAT, INK, MUTED, ON_LIGHT, ORANGE, PINK, RED, SKY, inline
 
 NAMES = 170  # pixels for the names of methods
 MOST_NUMBERS = 24  # classes whose cell still has room for its number
@@ -56,15 +56,17 @@ def final_intervals(
         tickCount=min(5, width // 45),
         domain=False,
     )
-    base = alt.Chart(alt.InlineData(values=ends)).encode(y=y, color=colour(labels, looks).legend(None))
+    base = alt.Chart(inline(ends)).encode(y=y, color=colour(labels, looks).legend(None))
     told = base.mark_text(align="left" if inside else "center", dy=-13, fontSize=10, color=INK, limit=width)
     layers = [
-        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q").axis(axis), x2="high:Q"),
-        alt.Chart(alt.InlineData(values=seeds))
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q").axis(axis), x2=alt.X2("high:Q")),
+        alt.Chart(inline(seeds))
         .mark_circle(opacity=0.4, size=26)
         .encode(x=x.axis(axis), y=y, color=colour(labels, looks).legend(None)),
         base.mark_point(filled=True, size=80, opacity=1).encode(x=x.axis(axis)),
-        told.encode(color=alt.value(INK), x=alt.value(0) if inside else x.axis(axis), text="text:N"),
+        told.encode(
+            color=alt.value(INK), x=alt.value(0) if inside else x.axis(axis), text=alt.Text("text:N")
+        ),
     ]
     return alt.layer(*layers).properties(width=width, height=height, title=title)
 
@@ -86,7 +88,7 @@ def class_heat_map(
     step = max(6.0, min(72.0, room / len(classes)))
     long = max(len(c) for c in classes) * 6.5 > step
     every = max(1, -(-len(classes) * 14 // room))
-    base = alt.Chart(alt.InlineData(values=cells)).encode(
+    base = alt.Chart(inline(cells)).encode(
         x=alt.X("class:N")
         .scale(domain=classes, paddingInner=0.04)
         .axis(
@@ -148,7 +150,7 @@ def cost_bars(rows: Sequence[Row], *, width: int = WIDTH) -> Picture | None:
     order = list(dict.fromkeys(b["kind"] for b in sorted(bars, key=_models_first)))
     colours = (BLUE, SKY, ORANGE, GREEN, PINK, RED, MUTED, INK)
     return (
-        alt.Chart(alt.InlineData(values=bars))
+        alt.Chart(inline(bars))
         .mark_bar()
         .encode(
             y=alt.Y("label:N")

@@ -13,7 +13,7 @@ from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.words import DASH, plain
-from unskew.report.theme import HEAT, MUTED, themed
+from unskew.report.theme import HEAT, MUTED, inline, themed
 
 LISTED = 40
 """Clients up to which each has a line of its own."""
@@ -103,7 +103,7 @@ def client_scatter(runs: dict[str, Record]) -> Picture:
     )
     x = x.scale(type="symlog", nice=True, padding=8) if wide else x.scale(zero=False, nice=True, padding=8)
     chart = (
-        alt.Chart(alt.InlineData(values=points))
+        alt.Chart(inline(points))
         .mark_circle(size=64 if len(points) <= 300 else 28, opacity=0.85, stroke=MUTED, strokeWidth=0.5)
         .encode(
             x=x,

@@ -11,7 +11,7 @@ from unskew.report.results import words
 from unskew.report.results.curves import WIDTH, Picture
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour, letters_on
-from unskew.report.theme import INK
+from unskew.report.theme import INK, inline
 
 GAP = 44
 
@@ -37,7 +37,7 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
         }
         for row in known
     ]
-    base = alt.Chart(alt.InlineData(values=values))
+    base = alt.Chart(inline(values))
     room = (width - 190 - 2 * GAP) // 3
     height = max(44, 34 * len(known))
 
