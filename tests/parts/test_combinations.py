@@ -23,7 +23,7 @@ SKEWED = holding([[9, 1, 1], [1, 8, 2], [2, 1, 9], [1, 1, 5], [7, 1, 1], [1, 10,
 def test_it_trains_resumes_and_agrees_between_engines(expression):
     """The model moves and stays finite; stopped after every round it ends in the same bits; engines agree to 1e-9."""
     method = Method.parse(expression)
-    settings = {"rounds": 4, "epochs": 1, "momentum": 0.5}
+    settings = {"rounds": 3, "epochs": 1, "momentum": 0.5}
     whole, stopped = (play(method, SKEWED, stopped=s, **settings) for s in (False, True))
     assert whole.hash != whole.started
     assert whole == stopped

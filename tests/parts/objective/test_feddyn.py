@@ -81,7 +81,7 @@ def test_sizes_reach_the_clients():
 @pytest.mark.parametrize("faults", [{}, {"drop": 0.3, "late": 0.3}])
 def test_h_is_the_mean_of_what_all_clients_remember(schedule, faults):
     """h == mean(g_k), lost and late clients and every schedule included."""
-    played = play(Method.parse(f"feddyn+{schedule}"), rounds=7, **faults)
+    played = play(Method.parse(f"feddyn+{schedule}"), rounds=4, **faults)
     mine = played.state.clients.rows["feddyn"]
     for name, h in played.state.server["feddyn"].items():
         mean = sum(tree["gone"][name] for tree in mine.values()) / tiny().clients

@@ -282,7 +282,7 @@ TOGETHER = (
 def test_it_composes(other):
     """With every schedule, objective, rule and selection: it trains, resumes to the bit, and engines agree."""
     method = Method.parse(f"flea(last, share=0.5)+{other}")
-    few = {"rounds": 4, "epochs": 1}
+    few = {"rounds": 3, "epochs": 1}
     whole, stopped = (play(method, stopped=s, **few) for s in (False, True))
     assert whole.hash != whole.started
     assert whole == stopped
