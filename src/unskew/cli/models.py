@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,10 @@ from rich.table import Table
 from unskew.cli import completion
 from unskew.cli.app import app
 from unskew.cli.options import Json
+from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from unskew.models.architecture import Architecture
 
 Name = Annotated[
     str | None,
@@ -50,7 +54,6 @@ def models(name: Name = None, shape: Shape = None, classes: Classes = None, as_j
 
 
 def _read_shape(text: str | None) -> tuple[int, ...] | None:
-    from unskew.errors import InputError
     from unskew.expression import number
 
     if text is None:
@@ -87,7 +90,7 @@ def _declared() -> dict[str, Any]:
 
 def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
     from unskew.expression import signature, summary
-    from unskew.models import MODELS
+    from unskew.models.zoo import MODELS
 
     return {
         "models": [
@@ -96,64 +99,83 @@ def _list(shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
                 "expression": signature(model),
                 "description": summary(model),
                 "paper": model.paper,
-                **_size(name, shape or model.native, classes or model.classes),
+                **_size(model(), shape or model.native, classes or model.classes),
             }
             for name, model in MODELS.items()
         ],
     }
 
 
-def _size(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
+def _size(model: Architecture, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
     """The number of parameters for this shape, or null and why it cannot take it."""
-    from unskew.errors import InputError
     from unskew.machine.memory import in_words, memory
-    from unskew.models import build
-    from unskew.models.build import named
-    from unskew.models.size import is_small, memory_of, size_of
+    from unskew.models.size import memory_of
 
-    model, note = named(name), ""
+    told: dict[str, Any] = {"shape": list(shape), "classes": classes}
     try:
-        if is_small(model, shape, classes):
-            parameters = sum(p.numel() for p in build(model, shape, classes).parameters())
-        else:
-            size = size_of(model, shape, classes)  # counted, not made
-            parameters, needed = size.weights, memory_of(size)
-            note = f"needs {in_words(needed)} of memory" if needed > memory() else ""
+        drawn = model.draw(shape, classes)
     except InputError as error:
-        return {"shape": list(shape), "classes": classes, "parameters": None, "note": str(error)}
-    return {"shape": list(shape), "classes": classes, "parameters": parameters, "note": note}
+        return told | {"parameters": None, "note": str(error)}
+    needed = memory_of(drawn, shape)
+    note = f"needs {in_words(needed)} of memory" if needed > memory() else ""
+    return told | {"parameters": drawn.parameters, "note": note}
 
 
 def _one(name: str, shape: tuple[int, ...] | None, classes: int | None) -> dict[str, Any]:
+    """A model of the library as it is drawn; one of the user's own is made, and torch takes a second to load."""
+    from unskew import expression
+    from unskew.models.architecture import Architecture
+    from unskew.models.zoo import MODELS
+
+    call = expression.parse_one(name, "model")
+    if ":" in call.name:
+        if shape is None:
+            raise InputError(f"for which samples? add their shape to {name}, e.g. --shape 1x28x28")
+        return {"name": name, "expression": name} | _made(name, shape, classes or Architecture.classes)
+    model = expression.build(call, MODELS, "model")
+    expression.refuse_absurd(model)
+    # unwrapped, so that lines are broken where the terminal ends
+    text = [" ".join(part.split()) for part in (inspect.getdoc(type(model)) or "").split("\n\n")]
+    told: dict[str, Any] = {
+        "name": model.name,
+        "expression": str(call),
+        "signature": expression.signature(type(model)),
+    }
+    told |= {"description": text[0], "notes": text[1:], "paper": model.paper}
+    return told | _drawn(model, shape or model.native, classes or model.classes)
+
+
+def _drawn(model: Architecture, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
+    from unskew.models import drawing
+    from unskew.models.size import refuse_too_large
+
+    drawn, at, below, layers = model.draw(shape, classes), shape, 0, []
+    refuse_too_large(model, drawn, shape, classes)
+    for name in drawn.cuts:
+        at, below = drawn.stages[name].shaped(at), below + drawn.stages[name].parameters
+        layers.append({"layer": name, "activation": list(at), "parameters_below": below})
+    every = list(drawn.all())
+    return {
+        "shape": list(shape),
+        "classes": classes,
+        "parameters": drawn.parameters,
+        "multiply_adds": drawn.multiply_adds(shape),
+        "layers": layers,
+        "feature_layer": drawn.cuts[-1],
+        "dropout_layers": sum(isinstance(layer, drawing.Dropout) for layer in every),
+        "batch_norm_layers": sum(isinstance(layer, drawing.BatchNorm) for layer in every),
+    }
+
+
+def _made(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
     import torch
 
-    from unskew import expression
-    from unskew.errors import InputError
-    from unskew.models import MODELS, Architecture, build
+    from unskew.core.net import Net
+    from unskew.models.building import build
 
-    told: dict[str, Any] = {"name": name, "expression": name}
-    call = expression.parse_one(name, "model")
-    model = None if ":" in call.name else type(expression.build(call, MODELS, "model"))
-    if model is not None:
-        # unwrapped, so that lines are broken where the terminal ends
-        text = [" ".join(part.split()) for part in (inspect.getdoc(model) or "").split("\n\n")]
-        told |= {"name": model.name, "expression": str(call), "signature": expression.signature(model)}
-        told |= {"description": text[0], "notes": text[1:], "paper": model.paper}
-        shape, classes = shape or model.native, classes or model.classes
-    if shape is None:
-        raise InputError(f"for which samples? add their shape to {name}, e.g. --shape 1x28x28")
-    classes = classes or Architecture.classes
-    from unskew.models.build import named
-    from unskew.models.size import is_small, refuse_too_large, size_of
-
-    found, place = named(name), "cpu"
-    if isinstance(found, Architecture) and not is_small(found, shape, classes):
-        refuse_too_large(found, shape, classes)
-        net, place = size_of(found, shape, classes).net.eval(), "meta"  # counted, not made
-    else:
-        net = build(found, shape, classes).eval()
+    net = build(name, shape, classes).eval()
     own = [p.requires_grad_() for p in net.parameters()]
-    x, layers = torch.zeros(1, *shape, device=place), []
+    x, layers = torch.zeros(1, *shape), []
     for layer in net.layers:
         activation = net.embed(x, layer)
         reached: tuple[Any, ...] = (None,)
@@ -162,10 +184,11 @@ def _one(name: str, shape: tuple[int, ...] | None, classes: int | None) -> dict[
         below = sum(p.numel() for p, g in zip(own, reached, strict=False) if g is not None)
         layers.append({"layer": layer, "activation": list(activation.shape[1:]), "parameters_below": below})
     seeds, weights = net.fed
-    return told | {
+    return {
         "shape": list(shape),
         "classes": classes,
         "parameters": sum(p.numel() for p in own),
+        "multiply_adds": int(Net(net).multiply_adds(shape)),
         "layers": layers,
         "feature_layer": net.layers[-1] if net.layers else None,
         "dropout_layers": len(seeds),
@@ -218,6 +241,7 @@ def _print_one(told: dict[str, Any]) -> None:
         facts.add_row("paper", told["paper"] or "-")
     facts.add_row("input", f"{_say(told['shape'])}, {told['classes']} classes")
     facts.add_row("parameters", f"{told['parameters']:,}")
+    facts.add_row("multiply-adds", f"{told['multiply_adds']:,} a sample, forwards")
     kinds = [
         f"{told[key]} {kind}"
         for key, kind in (("dropout_layers", "dropout"), ("batch_norm_layers", "batch norm"))

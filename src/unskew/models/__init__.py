@@ -1,22 +1,39 @@
-"""Models by name, and what makes any model fit for stacked federated training."""
+"""Models by name, and what makes any model fit for stacked federated training; torch is loaded when one is made."""
 
-from unskew.models.adapt import adapt
-from unskew.models.architecture import Architecture
-from unskew.models.build import build
-from unskew.models.functional import context, trees
-from unskew.models.layers import BatchNorm, Dropout
-from unskew.models.split import SplitModel, Stages
-from unskew.models.zoo import MODELS
+from __future__ import annotations
 
-__all__ = [
-    "MODELS",
-    "Architecture",
-    "BatchNorm",
-    "Dropout",
-    "SplitModel",
-    "Stages",
-    "adapt",
-    "build",
-    "context",
-    "trees",
-]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unskew.models.adapting import adapt as adapt
+    from unskew.models.architecture import Architecture as Architecture
+    from unskew.models.building import build as build
+    from unskew.models.functional import context as context
+    from unskew.models.functional import trees as trees
+    from unskew.models.layers import BatchNorm as BatchNorm
+    from unskew.models.layers import Dropout as Dropout
+    from unskew.models.split import SplitModel as SplitModel
+    from unskew.models.split import Stages as Stages
+    from unskew.models.zoo import MODELS as MODELS
+
+_PUBLIC = {
+    "MODELS": "zoo",
+    "Architecture": "architecture",
+    "BatchNorm": "layers",
+    "Dropout": "layers",
+    "SplitModel": "split",
+    "Stages": "split",
+    "adapt": "adapting",
+    "build": "building",
+    "context": "functional",
+    "trees": "functional",
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)

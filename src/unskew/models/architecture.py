@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unskew.errors import InputError
-from unskew.models.split import SplitModel
+from unskew.models.drawing import Stages
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Hyper-parameters of a model with a name; ``make`` fits it to the data.
+    """Hyper-parameters of a model with a name; ``draw`` fits it to the data.
 
     ``native`` is the shape it was designed for and ``classes`` how many of them, ``size`` its number of parameters
     there.
@@ -23,8 +23,8 @@ class Architecture:
     classes: ClassVar[int] = 10
     size: ClassVar[int]
 
-    def make(self, shape: tuple[int, ...], classes: int) -> SplitModel:
-        raise TypeError(f"{self.name} does not say what it is made of: define make()")
+    def draw(self, shape: tuple[int, ...], classes: int) -> Stages:
+        raise TypeError(f"{self.name} does not say what it is made of: define draw()")
 
     def image(self, shape: tuple[int, ...], least: int) -> tuple[int, int, int]:
         """Channels, height and width of an image of at least ``least`` x ``least``, or one sentence."""

@@ -5,18 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.layers import BatchNorm
-from unskew.models.split import Stages
 
 
 def _block(inputs: int, outputs: int, side: int) -> nn.Sequential:
-    conv = nn.Conv2d(inputs, outputs, side, stride=2, padding=side // 2)
-    nn.init.kaiming_normal_(conv.weight, a=0.1)
-    nn.init.zeros_(conv.bias)  # type: ignore[arg-type]  # there is one by default
-    return nn.Sequential(conv, nn.ReLU(), BatchNorm(outputs))
+    conv = nn.Conv2d(inputs, outputs, side, stride=2, padding=side // 2, kaiming=0.1)
+    return nn.Sequential(conv, nn.ReLU(), nn.BatchNorm(outputs))
 
 
 @dataclass(frozen=True)
@@ -33,9 +28,9 @@ class AudioNet(Architecture):
     native: ClassVar[tuple[int, ...]] = (2, 64, 344)
     size: ClassVar[int] = 25_602
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, _, _ = self.image(shape, least=4)
-        return Stages(
+        return nn.Stages(
             {
                 "conv1": _block(channels, 8, 5),
                 "conv2": _block(8, 16, 3),

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from torch import nn
-
 from unskew.errors import InputError
 from unskew.expression import AtMost
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.layers import BatchNorm
-from unskew.models.split import Stages
 
 LEAST = 64
 """The shortest window of which the fourth convolution still has something to see."""
@@ -19,7 +16,7 @@ LEAST = 64
 
 def _block(inputs: int, outputs: int, length: int, stride: int) -> nn.Sequential:
     conv = nn.Conv2d(inputs, outputs, (length, 1), (stride, 1), padding=1)
-    return nn.Sequential(conv, BatchNorm(outputs), nn.ReLU())
+    return nn.Sequential(conv, nn.BatchNorm(outputs), nn.ReLU())
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class HARNet(Architecture):
         if self.width < 1:
             raise InputError(f"width of harnet must be at least 1 filter, not {self.width}")
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         given = "x".join(map(str, shape))
         if len(shape) != 3:
             raise InputError(
@@ -60,7 +57,7 @@ class HARNet(Architecture):
         time = (time - 1) // 3 + 1
         for _ in range(3):
             time = (time - 4) // 2 + 1
-        return Stages(
+        return nn.Stages(
             {
                 "conv1": _block(channels, self.width, 3, 3),
                 "conv2": _block(self.width, 2 * self.width, 6, 2),

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -24,11 +22,11 @@ class LeNet(Architecture):
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 44_426
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
-        return Stages(lenet_body(*self.image(shape, least=16)) | {"out": nn.Linear(84, classes)})
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
+        return nn.Stages(lenet_body(*self.image(shape, least=16)) | {"out": nn.Linear(84, classes)})
 
 
-def lenet_body(channels: int, height: int, width: int) -> dict[str, nn.Module]:
+def lenet_body(channels: int, height: int, width: int) -> dict[str, nn.Layer]:
     """Everything below the output: two convolutions and two dense layers, the last of 84."""
     left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
     return {

@@ -6,10 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -24,5 +22,5 @@ class Linear(Architecture):
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 7_850
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
-        return Stages({"flatten": nn.Flatten(), "out": nn.Linear(math.prod(shape), classes)})
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
+        return nn.Stages({"flatten": nn.Flatten(), "out": nn.Linear(math.prod(shape), classes)})

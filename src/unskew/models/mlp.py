@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
 from unskew.errors import InputError
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -32,11 +30,11 @@ class MLP(Architecture):
         if not self.hidden or min(self.hidden) < 1:
             raise InputError(f"hidden of mlp is a list of layer sizes such as [200], not {list(self.hidden)}")
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
-        stages: dict[str, nn.Module] = {}
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
+        stages: dict[str, nn.Layer] = {}
         width = math.prod(shape)
         for at, units in enumerate(self.hidden, start=1):
             dense = (nn.Linear(width, units), nn.ReLU())
             stages[f"dense{at}"] = nn.Sequential(*([nn.Flatten()] if at == 1 else []), *dense)
             width = units
-        return Stages({**stages, "out": nn.Linear(width, classes)})
+        return nn.Stages({**stages, "out": nn.Linear(width, classes)})

@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor, nn
-from torch.nn import functional as F
-
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.layers import BatchNorm
-from unskew.models.split import Stages
 
 STAGES = (  # expansion, channels, blocks, stride of the first of them
     (1, 16, 1, 1),
@@ -26,28 +22,23 @@ STEM, LAST = 32, 1280
 
 def _conv(inputs: int, outputs: int, side: int = 1, stride: int = 1, groups: int = 1) -> nn.Sequential:
     conv = nn.Conv2d(inputs, outputs, side, stride, side // 2, groups=groups, bias=False)
-    return nn.Sequential(conv, BatchNorm(outputs))
+    return nn.Sequential(conv, nn.BatchNorm(outputs))
 
 
-class _Block(nn.Module):
-    """An inverted residual: expand, filter each channel by itself, project, and add the input where it fits.
+def _block(inputs: int, outputs: int, expansion: int, stride: int) -> nn.InvertedResidual:
+    """An inverted residual.
 
     Unlike the original, a block of stride 1 that changes the number of channels has a shortcut too, a 1x1
     convolution with batch norm.
     """
-
-    def __init__(self, inputs: int, outputs: int, expansion: int, stride: int) -> None:
-        super().__init__()
-        inner = expansion * inputs
-        self.expand = _conv(inputs, inner)
-        self.filter = _conv(inner, inner, 3, stride, groups=inner)
-        self.project = _conv(inner, outputs)
-        self.passes = stride == 1
-        self.shortcut = _conv(inputs, outputs) if self.passes and inputs != outputs else nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.project(F.relu(self.filter(F.relu(self.expand(x)))))
-        return out + self.shortcut(x) if self.passes else out
+    inner, passes = expansion * inputs, stride == 1
+    return nn.InvertedResidual(
+        expand=_conv(inputs, inner),
+        filter=_conv(inner, inner, 3, stride, groups=inner),
+        project=_conv(inner, outputs),
+        passes=passes,
+        shortcut=_conv(inputs, outputs) if passes and inputs != outputs else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -64,14 +55,14 @@ class MobileNetV2(Architecture):
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 2_296_922
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, _, _ = self.image(shape, least=4)
-        stages: dict[str, nn.Module] = {"stem": nn.Sequential(_conv(channels, STEM, 3), nn.ReLU())}
+        stages: dict[str, nn.Layer] = {"stem": nn.Sequential(_conv(channels, STEM, 3), nn.ReLU())}
         inputs = STEM
         for expansion, outputs, blocks, stride in STAGES:
             for first in range(blocks):
                 step = stride if first == 0 else 1
-                stages[f"block{len(stages) - 1}"] = _Block(inputs, outputs, expansion, step)
+                stages[f"block{len(stages) - 1}"] = _block(inputs, outputs, expansion, step)
                 inputs = outputs
         pool = nn.Sequential(_conv(inputs, LAST), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        return Stages({**stages, "pool": pool, "out": nn.Linear(LAST, classes)})
+        return nn.Stages({**stages, "pool": pool, "out": nn.Linear(LAST, classes)})

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
 from unskew.errors import InputError
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
 from unskew.models.lenet import lenet_body
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class MoonCNN(Architecture):
         if self.project < 1:
             raise InputError(f"project of moon_cnn is a number of dimensions above 0, not {self.project}")
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
-        layers: dict[str, nn.Module] = lenet_body(*self.image(shape, least=16))
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
+        layers: dict[str, nn.Layer] = lenet_body(*self.image(shape, least=16))
         layers["projection"] = nn.Sequential(nn.Linear(84, 84), nn.ReLU(), nn.Linear(84, self.project))
-        return Stages(layers | {"out": nn.Linear(self.project, classes)})
+        return nn.Stages(layers | {"out": nn.Linear(self.project, classes)})

@@ -5,27 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor, nn
-
 from unskew.errors import InputError
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.layers import BatchNorm, Dropout
-from unskew.models.split import Stages
 
 
-def _conv(inputs: int, outputs: int, *then: nn.Module) -> nn.Sequential:
-    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), BatchNorm(outputs), nn.ReLU(), *then)
+def _conv(inputs: int, outputs: int, *then: nn.Layer) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm(outputs), nn.ReLU(), *then)
 
 
-class _Residual(nn.Module):
-    """Two convolutions around which the input is passed on."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.conv1, self.conv2 = _conv(channels, channels), _conv(channels, channels)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x + self.conv2(self.conv1(x))  # type: ignore[no-any-return]
+def _residual(channels: int) -> nn.Residual:
+    return nn.Residual(_conv(channels, channels), _conv(channels, channels))
 
 
 @dataclass(frozen=True)
@@ -48,18 +38,18 @@ class ResNet9(Architecture):
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout of resnet9 is a share from 0 to below 1, not {self.dropout}")
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, height, width = self.image(shape, least=8)
-        return Stages(
+        return nn.Stages(
             {
                 "conv1": _conv(channels, 32),
                 "conv2": _conv(32, 64, nn.MaxPool2d(2)),
-                "residual1": _Residual(64),
+                "residual1": _residual(64),
                 "conv3": _conv(64, 128, nn.MaxPool2d(2)),
                 "conv4": _conv(128, 256, nn.MaxPool2d(2)),
-                "residual2": _Residual(256),
+                "residual2": _residual(256),
                 "pool": nn.Sequential(
-                    nn.MaxPool2d((height // 8, width // 8)), nn.Flatten(), Dropout(self.dropout)
+                    nn.MaxPool2d((height // 8, width // 8)), nn.Flatten(), nn.Dropout(self.dropout)
                 ),
                 "out": nn.Linear(256, classes),
             }

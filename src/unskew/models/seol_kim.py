@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
 from unskew.errors import InputError
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,10 @@ class SeolKimCNN(Architecture):
                 f"not {list(self.hidden)}"
             )
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, height, width = self.image(shape, least=4)
         first, second = self.hidden
-        return Stages(
+        return nn.Stages(
             {
                 "conv1": nn.Sequential(nn.Conv2d(channels, 64, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),
                 "conv2": nn.Sequential(nn.Conv2d(64, 128, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)),

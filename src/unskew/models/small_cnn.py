@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -23,9 +21,9 @@ class SmallCNN(Architecture):
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 545_098
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, height, width = self.image(shape, least=4)
-        return Stages(
+        return nn.Stages(
             {
                 "conv1": nn.Sequential(nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),
                 "conv2": nn.Sequential(nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)),

@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.layers import BatchNorm, Dropout
-from unskew.models.split import Stages
 
 
 @dataclass(frozen=True)
@@ -29,17 +26,17 @@ class ThesisMnist(Architecture):
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 21_840
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, height, width = self.image(shape, least=16)
         left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
-        return Stages(
+        return nn.Stages(
             {
                 "conv1": nn.Sequential(nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU()),
                 "conv2": nn.Sequential(
-                    nn.Conv2d(10, 20, 5), Dropout(0.5, channels=True), nn.MaxPool2d(2), nn.ReLU()
+                    nn.Conv2d(10, 20, 5), nn.Dropout(0.5, channels=True), nn.MaxPool2d(2), nn.ReLU()
                 ),
                 "fc1": nn.Sequential(
-                    nn.Flatten(), nn.Linear(20 * left[0] * left[1], 50), nn.ReLU(), Dropout(0.5)
+                    nn.Flatten(), nn.Linear(20 * left[0] * left[1], 50), nn.ReLU(), nn.Dropout(0.5)
                 ),
                 "fc2": nn.Linear(50, classes),
             }
@@ -58,15 +55,15 @@ class ThesisFashion(Architecture):
     native: ClassVar[tuple[int, ...]] = (1, 28, 28)
     size: ClassVar[int] = 29_034
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, height, width = self.image(shape, least=4)
 
         def block(inputs: int, outputs: int) -> nn.Sequential:
             return nn.Sequential(
-                nn.Conv2d(inputs, outputs, 5, padding=2), BatchNorm(outputs), nn.ReLU(), nn.MaxPool2d(2)
+                nn.Conv2d(inputs, outputs, 5, padding=2), nn.BatchNorm(outputs), nn.ReLU(), nn.MaxPool2d(2)
             )
 
-        return Stages(
+        return nn.Stages(
             {
                 "layer1": block(channels, 16),
                 "layer2": block(16, 32),
@@ -91,17 +88,17 @@ class ThesisCifar(Architecture):
 
     double_softmax: bool = False  # end in a softmax although the loss takes one
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         channels, height, width = self.image(shape, least=8)
 
         def block(inputs: int, outputs: int) -> nn.Sequential:
             return nn.Sequential(
-                *(nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), BatchNorm(outputs)),
-                *(nn.Conv2d(outputs, outputs, 3, padding=1), nn.ReLU(), BatchNorm(outputs)),
+                *(nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm(outputs)),
+                *(nn.Conv2d(outputs, outputs, 3, padding=1), nn.ReLU(), nn.BatchNorm(outputs)),
                 nn.MaxPool2d(2),
             )
 
-        stages: dict[str, nn.Module] = {
+        stages: dict[str, nn.Layer] = {
             "block1": block(channels, 32),
             "block2": block(32, 64),
             "block3": block(64, 128),
@@ -109,5 +106,5 @@ class ThesisCifar(Architecture):
             "fc2": nn.Linear(128, classes),
         }
         if self.double_softmax:
-            return Stages({**stages, "softmax": nn.Softmax(dim=1)}, tail=2)
-        return Stages(stages)
+            return nn.Stages({**stages, "softmax": nn.Softmax()}, tail=2)
+        return nn.Stages(stages)

@@ -14,9 +14,10 @@ from torch import nn
 from unskew import expression
 from unskew.errors import InputError
 from unskew.import_object import import_object
-from unskew.models.adapt import adapt
+from unskew.models.adapting import adapt
 from unskew.models.architecture import Architecture
 from unskew.models.layers import number_dropouts
+from unskew.models.made import made_model
 from unskew.models.size import refuse_too_large
 from unskew.models.split import SplitModel
 from unskew.models.trial import check_output, probe
@@ -47,7 +48,7 @@ def build(
     model = named(model)
     if isinstance(model, Architecture):
         expression.refuse_absurd(model)
-        refuse_too_large(model, shape, classes)
+        refuse_too_large(model, model.draw(shape, classes), shape, classes)
     with _alone(seed):
         name, made = _made(model, shape, classes)
         check_output(probe(made, shape, name), shape, classes, name)
@@ -82,7 +83,7 @@ def named(model: Any) -> Any:
 def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Module]:
     """What the model is called in a sentence, and the model itself."""
     if isinstance(model, Architecture):
-        return model.name, model.make(shape, classes)
+        return model.name, made_model(model.draw(shape, classes))
     if isinstance(model, nn.Module):
         return type(model).__name__, copy.deepcopy(model).to("cpu")
     if isinstance(model, str):
