@@ -53,13 +53,26 @@ class SourceFile:
 
     def find(self, name: str) -> tuple[ast.stmt, SourceFile] | None:
         """What defines a name, here or in the file of this package that it is imported from; and that file."""
+        if (item := self._defined.get(name)) is not None:
+            return item, self
+        module = self._imported.get(name)
+        file = None if module is None else _file_of(module)
+        return None if file is None else SourceFile.read(file).find(name)
+
+    @functools.cached_property
+    def _defined(self) -> Mapping[str, ast.stmt]:
+        """What the file itself defines; the first definition of a name counts."""
+        found: dict[str, ast.stmt] = {}
         for item in self.body:
-            if getattr(item, "name", None) == name or name in _assigned(item):
-                return item, self
-        for module, imported in self.imports():
-            if imported == name and (file := _file_of(module)) is not None:
-                return SourceFile.read(file).find(name)
-        return None
+            for name in (getattr(item, "name", None), *_assigned(item)):
+                found.setdefault(name or "", item)
+        return found
+
+    @functools.cached_property
+    def _imported(self) -> Mapping[str, str]:
+        """From which module of this package a name is imported."""
+        own = ((name, module) for module, name in self.imports() if _file_of(module) is not None)
+        return dict(reversed([*own]))
 
     def find_class(self, name: str) -> SourceClass | None:
         found = self.find(name)
@@ -69,6 +82,8 @@ class SourceFile:
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of a constant expression, names of this package's own constants included."""
+        if isinstance(node, ast.Constant):
+            return node.value
         known: dict[str, Any] = dict(WORDS)
         for word in ast.walk(node):
             if isinstance(word, ast.Name) and word.id not in known and (found := self.find(word.id)):
@@ -115,11 +130,10 @@ class SourceClass:
         found: dict[str, tuple[Any, Any]] = {}
         for kind in reversed(list(self.bases())):
             for line in kind.item.body:
-                if isinstance(line, ast.AnnAssign) and not ast.unparse(line.annotation).startswith(
-                    "ClassVar"
-                ):
+                if isinstance(line, ast.AnnAssign) and not _of_the_class(line.annotation):
                     default = MISSING if line.value is None else kind.file.evaluate(line.value)
-                    found[ast.unparse(line.target)] = kind.file.evaluate(line.annotation), default
+                    (name,) = _assigned(line)
+                    found[name] = kind.file.evaluate(line.annotation), default
         return found
 
 
@@ -157,11 +171,17 @@ def dictionary(file: str, name: str) -> Iterator[tuple[str, ast.expr]]:
 
 def _assigned(line: ast.stmt) -> list[str]:
     """The names that a line gives values to."""
-    if isinstance(line, ast.AnnAssign):
-        return [ast.unparse(line.target)]
-    return [ast.unparse(target) for target in line.targets] if isinstance(line, ast.Assign) else []
+    targets = [line.target] if isinstance(line, ast.AnnAssign) else getattr(line, "targets", [])
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
+def _of_the_class(annotation: ast.expr) -> bool:
+    """Whether a line declares a class variable, and no field."""
+    kind = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return isinstance(kind, ast.Name) and kind.id == "ClassVar"
+
+
+@functools.cache
 def _file_of(module: str) -> Path | None:
     """The file of a module of this package."""
     package, *inner = module.split(".")

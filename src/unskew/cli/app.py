@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import sys
 import warnings
@@ -62,9 +63,20 @@ def _root(
 
 
 @cache
-def commands() -> Any:
-    """Every command with its flags, read from signatures once: that takes longer than most of them."""
-    return typer.main.get_command(app)
+def commands(only: str = "") -> Any:
+    """The command of this name, or where there is none such all of them, with their flags.
+
+    Those are read from signatures: of all commands that takes longer than most of them do, so it is done once, and for
+    the one that was asked for.
+    """
+    found = copy.copy(app)
+    found.registered_commands = [c for c in app.registered_commands if _name(c) == only]
+    found.registered_groups = [g for g in app.registered_groups if g.name == only]
+    return typer.main.get_command(found if found.registered_commands or found.registered_groups else app)
+
+
+def _name(command: Any) -> str:
+    return command.name or typer.main.get_command_name(command.callback.__name__)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -85,7 +97,9 @@ def main(arguments: list[str] | None = None) -> int:
             warnings.showwarning = warn
             warnings.simplefilter("default", Renamed)
             words = with_new_flags(words, lambda said: warn(said, Renamed))
-            result = commands()(args=words, prog_name="unskew", standalone_mode=False)
+            result = commands(words[0] if words else "")(
+                args=words, prog_name="unskew", standalone_mode=False
+            )
         if result == Interrupted().code:  # so Typer says it
             Console(stderr=True).print("interrupted")
         return result if isinstance(result, int) else 0
