@@ -343,8 +343,8 @@ def test_growth_has_three_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [r["cohort"] for r in found["cohort"][0]["rows"]] == [1, 3]
     assert [r["samples"] for r in found["cohort"][0]["rows"]] == [7, 21]
     lists = [r["list_bytes"] for r in found["population"]["rows"]]
-    # 10 places, 1 offset, a budget, a weight and a number pooled: 14 whole numbers of 8 bytes a client
-    assert lists == [20 * 14 * 8 + 8, 200 * 14 * 8 + 8]
+    # 10 places, 1 offset, and a size that is budget and weight as well: 12 whole numbers of 8 bytes a client
+    assert lists == [20 * 12 * 8 + 8, 200 * 12 * 8 + 8]
     held = found["memory"]["rows"]
     assert [r["round"] for r in held] == [1, 2, 3, 4]
     assert held[0]["clients"] == 6
@@ -352,6 +352,39 @@ def test_growth_has_three_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = growth_text(found)
     assert "Clients a round" in shown
     assert "SCAFFOLD, 12 clients, 6 a round" in shown
+    assert "a round of 100 among 200 clients takes " in shown
+
+
+def test_growth_that_is_stopped_keeps_the_rows_that_there_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C among the second size of the second table: the first table, and a row of the second, are shown."""
+    monkeypatch.setitem(JOBS, "B", TINY)
+    monkeypatch.setattr(scaling.growth, "__kwdefaults__", scaling.growth.__kwdefaults__ | {"cohorts": (1, 3)})
+
+    def stopped(what: str, clients: int, **settings: Any) -> dict[str, Any]:
+        if clients > 1_000:
+            raise KeyboardInterrupt
+        return {
+            "clients": clients,
+            "list_bytes": 0,
+            "ready": 1,
+            "seconds": 1,
+            "peak_bytes": 1,
+            "added_bytes": 0,
+        }
+
+    monkeypatch.setattr(scaling, "run_alone", stopped)
+    words = ["bench", "--growth", "--rounds", "1", "--workers", "1", "--device", "cpu"]
+    assert main(words) == 130
+    shown = capsys.readouterr().out
+    assert shown.count("Clients a round") == 1
+    assert re.search(r"^ +1,000 +1\.000 ", shown, re.MULTILINE)
+    assert "stopped: this is all that was measured by then" in shown
+    assert main([*words, "--json"]) == 130
+    found = json.loads(capsys.readouterr().out)
+    assert [len(found["cohort"][0]["rows"]), len(found["population"]["rows"])] == [2, 1]
+    assert "memory" not in found
 
 
 @pytest.mark.usefixtures("known_peak")

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from unskew.bench.compare import bench
+from unskew.bench.compare import bench, machine
 from unskew.bench.jobs import jobs_named
 from unskew.bench.options import PEERS, Options
 from unskew.bench.scaling import growth
-from unskew.bench.table import closing, growth_text, job_lines, opening
+from unskew.bench.table import closing, growth_closing, growth_tables, heading, job_lines, opening
 from unskew.runs.choose_engine import device_of
 
 
@@ -37,8 +37,11 @@ def answered(
     chosen = jobs_named(jobs or list("B" if growing else usual))
     options = replace(options, jobs=chosen)
     if growing:
-        found = growth(options, tell)
-        show(growth_text(found))
+        heads = iter([heading(machine(device_of(options.spec())))])
+        found = growth(
+            options, tell, lambda report: show("\n".join([*heads, "", *growth_tables(report)[-1]]))
+        )
+        show("\n".join(["", *growth_closing(found)]))
         return found
 
     def done(report: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from unskew.bench.jobs import JOBS, StandardJob
 from unskew.bench.options import Options
 from unskew.bench.ours import Ours
 from unskew.bench.peak import threads
+from unskew.bench.table import growth_tables
 from unskew.core.store import ClientStore
 from unskew.data.federation import Federation
 from unskew.runs.choose_engine import device_of
@@ -39,37 +41,68 @@ REMEMBERING = 100_000
 MEMORY_BUDGET = 256 * 2**20
 """Bytes of clients' memories that may stay."""
 
+INTERRUPTED = 130
+"""How a process ends that was interrupted."""
+
 Tell = Callable[[str], None]
 
 
 def growth(
     options: Options,
     tell: Tell = lambda line: None,
+    done: Callable[[dict[str, Any]], None] = lambda report: None,
     *,
     cohorts: Sequence[int] = COHORTS,
     populations: Sequence[int] = POPULATIONS,
     remembering: int = REMEMBERING,
     rounds_remembering: int = 100,
 ) -> dict[str, Any]:
-    """All three, as plain values; ``growth_text`` makes tables of them. The first round of each is not counted."""
-    found: dict[str, Any] = {"machine": machine(device_of(options.spec())), "cohort": []}
-    for job in options.jobs:
-        if job.available:
-            found["cohort"].append(by_cohort(job, options, cohorts, tell))
+    """All three, as plain values; ``growth_text`` makes tables of them. The first round of each is not counted.
+
+    ``done`` is shown the report of what there is so far as each table ends. Whoever interrupts gets what there is, with
+    ``stopped`` in it.
+    """
+    report: dict[str, Any] = {"machine": machine(device_of(options.spec())), "cohort": []}
     settings = {k: v for k, v in asdict(options).items() if k not in ("jobs", "engines", "peers")}
-    rows = []
-    for clients in populations:
-        tell(f"{clients:,} clients")
-        rows.append(run_alone("population", clients=clients, **settings))
-    found["population"] = {"rows": rows, "exponent": exponent([(r["clients"], r["seconds"]) for r in rows])}
-    tell(f"SCAFFOLD with {remembering:,} clients")
-    found["memory"] = run_alone("memory", clients=remembering, **settings | {"rounds": rounds_remembering})
-    return found
+
+    def all_populations() -> None:
+        table = report["population"] = {"rows": [], "exponent": None}
+        for clients in populations:
+            tell(f"{clients:,} clients")
+            _add(table, run_alone("population", clients=clients, **settings), "clients")
+
+    def all_memories() -> None:
+        tell(f"SCAFFOLD with {remembering:,} clients")
+        longer = settings | {"rounds": rounds_remembering}
+        report["memory"] = run_alone("memory", clients=remembering, **longer)
+
+    playable = [job for job in options.jobs if job.available]
+    tables = [partial(by_cohort, job, options, cohorts, tell, report["cohort"]) for job in playable]
+    for make in (*tables, all_populations, all_memories):
+        shown = len(growth_tables(report))
+        try:
+            make()
+        except KeyboardInterrupt:
+            report["stopped"] = "stopped"
+        if len(growth_tables(report)) > shown:
+            done(report)
+        if "stopped" in report:
+            break
+    return report
 
 
-def by_cohort(job: StandardJob, options: Options, cohorts: Sequence[int], tell: Tell) -> dict[str, Any]:
-    """Time a round against the clients in it, one epoch each."""
-    rows = []
+def _add(table: dict[str, Any], row: dict[str, Any], by: str) -> None:
+    """One more row, and the power by which seconds grow from the first row to it."""
+    table["rows"].append(row)
+    table["exponent"] = exponent([(r[by], r["seconds"]) for r in table["rows"]])
+
+
+def by_cohort(
+    job: StandardJob, options: Options, cohorts: Sequence[int], tell: Tell, tables: list[dict[str, Any]]
+) -> None:
+    """Time a round against the clients in it, one epoch each; a row at a time."""
+    about = f"{job.model}, {job.samples} samples a client, E=1, B={job.batch}"
+    tables.append({"job": job.name, "about": about, "rows": [], "exponent": None})
     for cohort in cohorts:
         tell(f"{job.name}: {cohort} clients a round")
         sized = replace(job, clients=max(cohorts), cohort=cohort, epochs=1)
@@ -77,13 +110,7 @@ def by_cohort(job: StandardJob, options: Options, cohorts: Sequence[int], tell: 
             played = [ours.round() for _ in range(options.rounds + 1)][1:]
         seconds = float(np.median([s for s, _ in played]))
         samples = float(np.mean([n for _, n in played]))
-        rows.append({"cohort": cohort, "seconds": seconds, "samples": samples})
-    return {
-        "job": job.name,
-        "about": f"{job.model}, {job.samples} samples a client, E=1, B={job.batch}",
-        "rows": rows,
-        "exponent": exponent([(r["cohort"], r["seconds"]) for r in rows]),
-    }
+        _add(tables[-1], {"cohort": cohort, "seconds": seconds, "samples": samples}, "cohort")
 
 
 def population(clients: int, **settings: Any) -> dict[str, Any]:
@@ -92,7 +119,7 @@ def population(clients: int, **settings: Any) -> dict[str, Any]:
     began = time.perf_counter()
     pool = replace(JOBS["B"], clients=1_000, samples=HOLDS, cohort=min(100, clients), epochs=1)
     federation = crowd(pool, clients)
-    lists = sum(getattr(federation, k).nbytes for k in ("indices", "offsets", "budget", "weigh", "pooled"))
+    lists = list_bytes(federation)
     with _playing(Ours.ready("fast", pool, options, federation=federation)) as ours:
         ours.round()
         ready, first = time.perf_counter() - began, peak_memory()
@@ -148,6 +175,13 @@ def crowd(pool: StandardJob, clients: int) -> Federation:
     return Federation(data, np.resize(pool_once, clients * HOLDS), np.arange(clients + 1) * HOLDS)
 
 
+def list_bytes(federation: Federation) -> int:
+    """What it takes to say who holds what; an array that says several things counts once."""
+    names = ("indices", "offsets", "sizes", "budget", "weigh", "pooled")
+    arrays = {id(array): array for array in (getattr(federation, name) for name in names)}
+    return sum(array.nbytes for array in arrays.values() if any(array.strides))
+
+
 def exponent(points: Sequence[tuple[float, float]]) -> float | None:
     """The power of its first value with which the second grows, from the first point to the last: 1 is linear."""
     if len(points) < 2:
@@ -183,10 +217,17 @@ def run_alone(what: str, **settings: Any) -> dict[str, Any]:
     """The same in a fresh process."""
     code = "import sys; from unskew.bench.scaling import answer; answer(*sys.argv[1:])"
     command = [sys.executable, "-c", code, what, json.dumps(settings)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True)
+    if done.returncode == INTERRUPTED:
+        raise KeyboardInterrupt
+    done.check_returncode()
     return dict(json.loads(done.stdout))
 
 
 def answer(what: str, settings: str) -> None:
-    """What the fresh process does."""
-    print(json.dumps({"population": population, "memory": memory}[what](**json.loads(settings))))
+    """What the fresh process does; Ctrl-C reaches it, too, and whoever started it says so."""
+    try:
+        found = {"population": population, "memory": memory}[what](**json.loads(settings))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    print(json.dumps(found))

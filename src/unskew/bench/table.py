@@ -94,59 +94,85 @@ def _row(found: dict[str, Any]) -> list[str]:
 
 
 def growth_text(found: dict[str, Any]) -> str:
-    """Three tables: by clients per round, by clients there are, by clients that remember."""
+    """Three tables (by clients per round, by clients there are, by clients that remember), and what they mean."""
     lines = [heading(found["machine"])]
-    for job in found["cohort"]:
-        lines += ["", f"Clients a round, job {job['job']}: {job['about']}"]
-        lines += align(
-            ["clients a round", "s/round", "ms a client", "samples/s"],
-            [
-                [
-                    f"{r['cohort']:,}",
-                    f"{r['seconds']:.3f}",
-                    f"{1000 * r['seconds'] / r['cohort']:.2f}",
-                    f"{r['samples'] / r['seconds']:,.0f}",
-                ]
-                for r in job["rows"]
-            ],
+    for table in growth_tables(found):
+        lines += ["", *table]
+    return "\n".join([*lines, "", *growth_closing(found)])
+
+
+def growth_tables(found: dict[str, Any]) -> list[list[str]]:
+    """Those tables that there is a row of, in order."""
+    crowd, held = found.get("population"), found.get("memory")
+    tables = [_by_cohort(job) for job in found["cohort"] if job["rows"]]
+    tables += [_by_population(crowd)] if crowd and crowd["rows"] else []
+    return [*tables, *([_by_memory(held)] if held else [])]
+
+
+def growth_closing(found: dict[str, Any]) -> list[str]:
+    """What growth means, in a line, and whether it is all."""
+    lines = []
+    if len(rows := found.get("population", {"rows": []})["rows"]) > 1:
+        few, many = rows[0], rows[-1]
+        lines.append(
+            f"a round of 100 among {many['clients']:,} clients takes {many['seconds'] / few['seconds']:.2f} times as "
+            f"long as among {few['clients']:,}, and {many['peak_bytes'] / few['peak_bytes']:.2f} times the memory"
         )
-        lines.append(_grows("clients a round", job["exponent"]))
-    crowd = found["population"]
-    lines += ["", "Clients there are, 100 of them a round, 10 samples each"]
-    lines += align(
-        ["clients", "s/round", "peak MiB", "of it lists", "added by rounds", "ready in s"],
+    if "stopped" in found:
+        lines.append(f"{found['stopped']}: this is all that was measured by then")
+    return lines
+
+
+def _by_cohort(job: dict[str, Any]) -> list[str]:
+    rows = [
         [
-            [
-                f"{r['clients']:,}",
-                f"{r['seconds']:.3f}",
-                *(f"{r[k] / MIB:,.0f}" for k in ("peak_bytes", "list_bytes", "added_bytes")),
-                f"{r['ready']:.1f}",
-            ]
-            for r in crowd["rows"]
-        ],
-    )
-    lines.append(_grows("clients", crowd["exponent"]))
-    held = found["memory"]
-    budget = held["budget_bytes"] / MIB
-    lines += [
-        "",
-        f"SCAFFOLD, {held['clients']:,} clients, {held['cohort']:,} a round, "
-        f"at most {budget:,.0f} MiB of memories in memory",
+            f"{r['cohort']:,}",
+            f"{r['seconds']:.3f}",
+            f"{1000 * r['seconds'] / r['cohort']:.2f}",
+            f"{r['samples'] / r['seconds']:,.0f}",
+        ]
+        for r in job["rows"]
     ]
-    columns = ("would_hold_bytes", "held_bytes", "disk_bytes", "peak_bytes")
-    lines += align(
-        ["round", "remember", "all MiB", "in memory", "on disk", "peak MiB", "s/round"],
+    return [
+        f"Clients a round, job {job['job']}: {job['about']}",
+        *align(["clients a round", "s/round", "ms a client", "samples/s"], rows),
+        _grows("clients a round", job["exponent"]),
+    ]
+
+
+def _by_population(crowd: dict[str, Any]) -> list[str]:
+    rows = [
         [
-            [
-                f"{r['round']:,}",
-                f"{r['clients']:,}",
-                *(f"{r[k] / MIB:,.0f}" for k in columns),
-                f"{r['seconds']:.2f}",
-            ]
-            for r in held["rows"]
-        ],
-    )
-    return "\n".join(lines)
+            f"{r['clients']:,}",
+            f"{r['seconds']:.3f}",
+            *(f"{r[k] / MIB:,.0f}" for k in ("peak_bytes", "list_bytes", "added_bytes")),
+            f"{r['ready']:.1f}",
+        ]
+        for r in crowd["rows"]
+    ]
+    return [
+        "Clients there are, 100 of them a round, 10 samples each",
+        *align(["clients", "s/round", "peak MiB", "of it lists", "added by rounds", "ready in s"], rows),
+        _grows("clients", crowd["exponent"]),
+    ]
+
+
+def _by_memory(held: dict[str, Any]) -> list[str]:
+    columns = ("would_hold_bytes", "held_bytes", "disk_bytes", "peak_bytes")
+    rows = [
+        [
+            f"{r['round']:,}",
+            f"{r['clients']:,}",
+            *(f"{r[k] / MIB:,.0f}" for k in columns),
+            f"{r['seconds']:.2f}",
+        ]
+        for r in held["rows"]
+    ]
+    return [
+        f"SCAFFOLD, {held['clients']:,} clients, {held['cohort']:,} a round, "
+        f"at most {held['budget_bytes'] / MIB:,.0f} MiB of memories in memory",
+        *align(["round", "remember", "all MiB", "in memory", "on disk", "peak MiB", "s/round"], rows),
+    ]
 
 
 def heading(machine: dict[str, Any]) -> str:
