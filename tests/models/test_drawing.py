@@ -18,6 +18,7 @@ OTHER = {
     "audionet": (1, 41, 90),
     "linear": (9, 128),
     "mlp": (7,),
+    "vgg11": (2, 33, 40),
 }
 """Shapes that a model was not designed for; those not listed take images of 17 x 20 with two channels."""
 

@@ -78,7 +78,8 @@ def growth(
 
     playable = [job for job in options.jobs if job.available]
     tables = [partial(by_cohort, job, options, cohorts, tell, report["cohort"]) for job in playable]
-    for make in (*tables, all_populations, all_memories):
+    steps: list[Callable[[], object]] = [*tables, all_populations, all_memories]
+    for make in steps:
         shown = len(growth_tables(report))
         try:
             make()

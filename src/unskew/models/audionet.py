@@ -10,7 +10,7 @@ from unskew.models.architecture import Architecture
 
 
 def _block(inputs: int, outputs: int, side: int) -> nn.Sequential:
-    conv = nn.Conv2d(inputs, outputs, side, stride=2, padding=side // 2, kaiming=0.1)
+    conv = nn.Conv2d(inputs, outputs, side, stride=2, padding=side // 2, start=nn.Kaiming(0.1))
     return nn.Sequential(conv, nn.ReLU(), nn.BatchNorm(outputs))
 
 

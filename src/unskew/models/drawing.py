@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 Shape = tuple[int, ...]
 """Of one sample, or of what a layer makes of it."""
@@ -68,8 +68,16 @@ class Layer:
 
 
 @dataclass(frozen=True)
+class Kaiming:
+    """Filters start normal, biases at 0 (He et al., ICCV 2015, section 2.2: by what goes in, or out)."""
+
+    slope: float = 0.0
+    fan: Literal["fan_in", "fan_out"] = "fan_in"
+
+
+@dataclass(frozen=True)
 class Conv2d(Layer):
-    """A convolution; ``kaiming`` is the slope by which its filters start as He et al. have them, biases at 0."""
+    """A convolution; ``start`` says how its filters start where that is not torch's way."""
 
     inputs: int
     outputs: int
@@ -78,7 +86,7 @@ class Conv2d(Layer):
     padding: Side = 0
     groups: int = 1
     bias: bool = True
-    kaiming: float | None = None
+    start: Kaiming | None = None
 
     @property
     def _fan(self) -> int:

@@ -39,8 +39,8 @@ class InvertedResidual(nn.Module):
 def _convolution(drawn: drawing.Conv2d) -> nn.Conv2d:
     sizes = (drawn.inputs, drawn.outputs, drawn.side, drawn.stride, drawn.padding)
     conv = nn.Conv2d(*sizes, groups=drawn.groups, bias=drawn.bias)
-    if drawn.kaiming is not None:
-        nn.init.kaiming_normal_(conv.weight, a=drawn.kaiming)
+    if drawn.start is not None:
+        nn.init.kaiming_normal_(conv.weight, a=drawn.start.slope, mode=drawn.start.fan)
         nn.init.zeros_(conv.bias)  # type: ignore[arg-type]  # there is one by default
     return conv
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
-
 from unskew.errors import InputError
+from unskew.models import drawing as nn
 from unskew.models.architecture import Architecture
-from unskew.models.layers import Dropout
-from unskew.models.split import Stages
 
 FILTERS = ((64,), (128,), (256, 256), (512, 512), (512, 512))  # of five stages, each pooled by 2
 DENSE = 512
-
-
-def _conv(inputs: int, outputs: int) -> list[nn.Module]:
-    conv = nn.Conv2d(inputs, outputs, 3, padding=1)
-    nn.init.normal_(conv.weight, std=math.sqrt(2 / (9 * outputs)))
-    nn.init.zeros_(conv.bias)  # type: ignore[arg-type]  # there is one by default
-    return [conv, nn.ReLU()]
 
 
 @dataclass(frozen=True)
@@ -44,18 +33,19 @@ class VGG11(Architecture):
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout of vgg11 is a share from 0 to below 1, not {self.dropout}")
 
-    def make(self, shape: tuple[int, ...], classes: int) -> Stages:
+    def draw(self, shape: tuple[int, ...], classes: int) -> nn.Stages:
         inputs, height, width = self.image(shape, least=32)
-        stages: dict[str, nn.Module] = {}
+        stages: dict[str, nn.Layer] = {}
         for number, filters in enumerate(FILTERS, 1):
-            layers: list[nn.Module] = []
+            layers: list[nn.Layer] = []
             for outputs in filters:
-                layers += _conv(inputs, outputs)
+                start = nn.Kaiming(fan="fan_out")
+                layers += [nn.Conv2d(inputs, outputs, 3, padding=1, start=start), nn.ReLU()]
                 inputs = outputs
             stages[f"stage{number}"] = nn.Sequential(*layers, nn.MaxPool2d(2))
         left = inputs * (height // 32) * (width // 32)
         stages["dense1"] = nn.Sequential(
-            nn.Flatten(), Dropout(self.dropout), nn.Linear(left, DENSE), nn.ReLU()
+            nn.Flatten(), nn.Dropout(self.dropout), nn.Linear(left, DENSE), nn.ReLU()
         )
-        stages["dense2"] = nn.Sequential(Dropout(self.dropout), nn.Linear(DENSE, DENSE), nn.ReLU())
-        return Stages(stages | {"out": nn.Linear(DENSE, classes)})
+        stages["dense2"] = nn.Sequential(nn.Dropout(self.dropout), nn.Linear(DENSE, DENSE), nn.ReLU())
+        return nn.Stages(stages | {"out": nn.Linear(DENSE, classes)})
