@@ -111,6 +111,8 @@ class RecordedStep(LocalStep):
         # recording runs the step once, on copies of what it changes
         aside = inputs._replace(buffers={k: v.clone() for k, v in inputs.buffers.items()})
         leaves, form = tree_flatten((params, aside))
+        if not all(isinstance(v, Tensor) or v is inputs.seed for v in leaves):
+            return None  # what is no tensor may be another in the next step
 
         def step(*given: Tensor) -> list[Tensor]:
             left = iter(given)
@@ -121,6 +123,6 @@ class RecordedStep(LocalStep):
 
         try:
             traced = trace(step, [v for v in leaves if isinstance(v, Tensor)])
-        except RuntimeError:
+        except Exception:  # whatever it is, the step as it is written says it better, if it fails too
             return None
         return rewrite_alone(traced, len(params) if self.joins else 0)

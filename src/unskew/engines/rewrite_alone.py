@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from unskew.engines.graph import aten, calls, owner
+from unskew.engines.graph import aten, calls, owner, swap
 from unskew.engines.recorded import rewrite_graph
 
 
@@ -31,16 +31,21 @@ def _form(node: Any) -> Any:
 
 
 def _sum_biases_apart(graph: Graph) -> None:
-    """The gradient of a filter's bias as a sum of its own: oneDNN's takes several times as long."""
+    """The gradient of a filter's bias as a sum of its own: oneDNN's takes several times as long.
+
+    Where a max pooling follows, it is summed before it is spread: each of its numbers goes to one place.
+    """
     for node in calls(graph, aten.convolution_backward.default):
         gradient, mask = node.args[0], node.args[10]
+        if gradient.target is aten.max_pool2d_with_indices_backward.default:
+            gradient = gradient.args[0]
         if not mask[2] or _form(gradient) is None:
             continue
         over = [axis for axis in range(len(_form(gradient).shape)) if axis != 1]
+        with graph.inserting_before(node):  # while it is at hand
+            summed = graph.call_function(aten.sum.dim_IntList, (gradient, over))
         for part in [user for user in node.users if user.args[1] == 2]:
-            with graph.inserting_before(part):
-                part.replace_all_uses_with(graph.call_function(aten.sum.dim_IntList, (gradient, over)))
-            graph.erase_node(part)
+            swap(part, summed)
         node.update_arg(10, [*mask[:2], False])
 
 

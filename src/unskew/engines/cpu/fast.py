@@ -77,8 +77,9 @@ class FastCPU(Here):
                 ", channels last" if job.net.runs_channels_last(job.roster.dataset.shape) else ""
             )
         else:
-            how = f"{self.stack(job)} clients stacked" + (", steps recorded" if self.record else "")
-        return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}"
+            how = f"{self.stack(job)} clients stacked"
+        recorded = ", steps recorded" if self.record else ""
+        return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}{recorded}"
 
     def stack(self, job: Job) -> int:
         """How many clients are stacked: dense ones, those with few, small filters, or as many as asked for, unless
