@@ -1,15 +1,17 @@
 """What a round costs among a million clients, method by method: ``python -m benchmarks.methods_scale [METHOD ...]``.
 
 Ten samples a client, all in one pool, so that only lists grow; 20 of them train in a round, one epoch, a linear
-model, the loop engine. Every method and size has a process of its own, so that its memory is its own. Counted are the
-processor's seconds, which a busy machine changes less than the clock's; the first round, in which some methods ask all
-clients, stands apart.
-Wanted: a round among 1,000,000 clients costs at most a tenth more than one among 10,000.
+model, the loop engine. Every method and size has a process of its own, which makes its own lists, so that its memory is
+its own. Both sizes are there at a time and play their rounds in turn, so that what else the machine does hits both alike;
+counted are the processor's seconds. The first round, in which some methods ask all clients, stands apart.
+Wanted: a round among 1,000,000 clients costs at most a tenth more than one among 10,000. ``--arrays`` lists what the
+lists of a million take instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import resource
 import signal
@@ -23,8 +25,8 @@ from unskew.bench.jobs import JOBS
 from unskew.bench.scaling import HOLDS, crowd
 from unskew.bench.table import align
 from unskew.core.method import Method
+from unskew.core.roster import Roster
 from unskew.core.round import play_round
-from unskew.data.federation import Federation
 from unskew.errors import InputError
 from unskew.machine.threads import single_threaded
 from unskew.runs.setup import set_up
@@ -46,68 +48,148 @@ METHODS = (
     ),
     *("sem", "phase_shift(2)", "fedaug(0.4)", "oversample", "kld", "fedgen", "ccvr", "fedmix(group=2)"),
 )
-PATIENCE = 60
+PATIENCE = 240
 """Seconds after which a method and size is given up."""
 
+MOST = 10_000
+"""Rounds that are planned; only those that are counted are played."""
 
-def measure(method: str, held: Federation, rounds: int, to: Connection) -> None:
-    """Play some rounds and send what they took; a process of its own."""
+
+def measure(method: str, clients: int, to: Connection, told: Connection) -> None:
+    """Set up, then play a round whenever told to, and say what it took; a process of its own."""
     signal.alarm(PATIENCE)
+    pool = replace(JOBS["C"], clients=1_000, samples=HOLDS)
     began = time.process_time()
     try:
-        spec = Spec(rounds=rounds + 1, cohort=20, epochs=1, batch=5, model="linear", engine="loop")
-        setup = set_up(spec, held, None, Method.parse(method))
+        spec = Spec(rounds=MOST, cohort=20, epochs=1, batch=5, model="linear", engine="loop")
+        setup = set_up(spec, crowd(pool, clients), None, Method.parse(method))
     except InputError as problem:
         to.send({"problem": str(problem)})
         return
-    state, spent = setup.state, []
+    state = setup.state
     with single_threaded():
         state, _ = play_round(setup.run, state)
-        first = time.process_time() - began
-        for _ in range(rounds):
-            began = time.process_time()
+        to.send({"first": time.process_time() - began, "peak": _peak()})
+        while told.recv():
+            before, began = _peak(), time.process_time()
             state, _ = play_round(setup.run, state)
-            spent.append(time.process_time() - began)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    to.send({"first": first, "round": median(spent), "peak": peak})
+            to.send({"round": time.process_time() - began, "peak": _peak(), "added": _peak() - before})
 
 
-def found_of(method: str, held: Federation, rounds: int) -> dict[str, Any]:
-    """What a process measured, or why it did not."""
-    here, there = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=measure, args=(method, held, rounds, there))
-    process.start()
-    there.close()
-    try:
-        found: dict[str, Any] = here.recv()
-    except EOFError:
-        found = {"problem": f"not done after {PATIENCE} s"}
-    process.join()
-    return found
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+class Playing:
+    """A method among so many clients, in a process of its own."""
+
+    def __init__(self, method: str, clients: int):
+        self.here, there = multiprocessing.Pipe(duplex=False)
+        told, self.tell = multiprocessing.Pipe(duplex=False)
+        context = multiprocessing.get_context("spawn")
+        self.process = context.Process(target=measure, args=(method, clients, there, told))
+        self.process.start()
+        there.close()
+        self.found = self.read()
+        self.rounds: list[float] = []
+        self.added = 0.0
+
+    def read(self) -> dict[str, Any]:
+        try:
+            return dict(self.here.recv())
+        except EOFError:
+            return {"problem": f"not done after {PATIENCE} s"}
+
+    def play(self) -> None:
+        self.tell.send(True)
+        said = self.read()
+        if "problem" in said:
+            self.found = said
+            return
+        self.rounds.append(said["round"])
+        self.found["peak"] = said["peak"]
+        self.added += said["added"]
+
+    def close(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError):
+            self.tell.send(False)
+        self.process.join()
+        middle = {"round": median(self.rounds), "added": self.added} if self.rounds else {}
+        return self.found | middle
+
+
+def compared(method: str, rounds: int) -> list[dict[str, Any]]:
+    """What the few and the many took, round about."""
+    both = [Playing(method, clients) for clients in SIZES]
+    for number in range(rounds):
+        for one in both[:: 1 if number % 2 else -1]:
+            if not any("problem" in other.found for other in both):
+                one.play()
+    return [one.close() for one in both]
+
+
+def arrays(clients: int) -> list[list[str]]:
+    """What each array of a federation and its roster takes, by name; one that is there under several counts once."""
+    federation = crowd(replace(JOBS["C"], clients=1_000, samples=HOLDS), clients)
+    roster = Roster.of(federation)
+    named = {
+        "indices": (federation.indices, "which samples of the pool each client holds, ten a client"),
+        "offsets": (federation.offsets, "where a client's begin"),
+        "sizes, budget, weigh": (
+            roster.sizes,
+            "how many samples it holds, spends and weighs, once for all three",
+        ),
+        "pooled": (roster.pooled, "nobody is pooled, and that is said once"),
+        "label counts": (
+            roster.small_counts,
+            "how many samples of each class it holds: skew, and methods that ask",
+        ),
+    }
+    rows = []
+    for name, (array, why) in named.items():
+        held = array.nbytes if any(array.strides) else array.itemsize
+        rows.append([name, f"{array.dtype} x {array.size:,}", f"{held / 2**20:.1f}", why])
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("methods", nargs="*", default=METHODS)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--arrays", action="store_true", help="what the lists of a million clients take")
     flags = parser.parse_args()
-    pool = replace(JOBS["C"], clients=1_000, samples=HOLDS)
-    crowds = {clients: crowd(pool, clients) for clients in SIZES}
+    if flags.arrays:
+        print("\n".join(align(["array", "type", "MiB", "what it is for"], arrays(SIZES[-1]))))
+        return
     rows = []
     for method in flags.methods:
-        few, many = (found_of(method, crowds[clients], flags.rounds) for clients in SIZES)
+        few, many = compared(method, flags.rounds)
         problem = few.get("problem") or many.get("problem")
         if problem:
-            rows.append([method, *["-"] * 7, problem])
+            rows.append([method, *["-"] * 10, problem])
         else:
-            forms = {"first": ".2f", "round": ".4f", "peak": ",.0f"}
+            forms = {"first": ".2f", "round": ".4f", "peak": ",.0f", "added": ".1f"}
             pairs = [f"{found[key]:{form}}" for key, form in forms.items() for found in (few, many)]
-            rows.append([method, *pairs, f"{many['round'] / few['round']:.2f}", ""])
+            ratios = [f"{many[key] / few[key]:.2f}" for key in ("round", "peak")]
+            rows.append([method, *pairs, *ratios, ""])
         print("\n".join(align(HEADER, rows[-1:])), flush=True)
     print("\n".join(["", *align(HEADER, rows)]))
 
 
-HEADER = ["method", "first, 10k", "1M", "s a round, 10k", "1M", "peak MiB, 10k", "1M", "ratio", ""]
+HEADER = [
+    *(
+        "method",
+        "first, 10k",
+        "1M",
+        "s a round, 10k",
+        "1M",
+        "peak MiB, 10k",
+        "1M",
+        "added by rounds, 10k",
+        "1M",
+    ),
+    *("ratio of times", "of peaks", ""),
+]
 
 
 if __name__ == "__main__":

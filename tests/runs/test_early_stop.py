@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,38 @@ def test_other_budgets_that_cannot_be_are_refused() -> None:
 def test_none_is_none_however_it_is_written() -> None:
     """A flag has no other word for it."""
     assert Spec(stop="none", budget=" None ") == Spec()
+
+
+def test_a_budget_below_one_round_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """Four clients take a model and send it back; what the sentence says to write is enough."""
+    net = played(rounds=1).folder.lines[0]
+    whole = net["bytes_down"] + net["bytes_up"]
+    with pytest.raises(
+        InputError, match=r"budget = 10B is less than one round costs: a model of .* and back"
+    ) as told:
+        played(budget="10B", rounds=2, out=tmp_path / "never")
+    assert not (tmp_path / "never").exists()
+    assert f"{whole:.4g} B in all" in str(told.value)
+    enough = re.search(r"write budget = (.*) for all 2 rounds", str(told.value))
+    assert enough is not None
+    assert len(played(budget=enough[1], rounds=2).folder.lines) == 2
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "local_only"},  # nothing travels
+        {"method": "topk(0.1)", "budget": "{one}B"},  # less comes back than went out
+        {"drop": 0.9, "budget": "{one}B"},
+        {"method": "phase_shift(2)", "budget": "{one}B"},
+        {"budget": "1s"},
+    ],
+)
+def test_a_budget_that_a_first_round_may_keep_to_is_not_refused(settings: dict[str, Any]) -> None:
+    """Only what is certain to be too little is refused; a run that was begun may be told any budget."""
+    line = played(rounds=1).folder.lines[0]
+    fits = str(settings.get("budget", "1B")).format(one=line["bytes_down"])
+    assert played(**settings | {"budget": fits, "rounds": 2}).result["rounds"] >= 1
     assert Spec(stop=" accuracy  >  0.9 ").stop == "accuracy > 0.9"
 
 

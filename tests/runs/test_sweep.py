@@ -272,6 +272,64 @@ def test_the_folder_of_a_long_name_ends_in_a_hash(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
 
 
+class Heard:
+    """Notes what it is told of a cell, and asks for the end of the first."""
+
+    told: list[tuple[Any, ...]]
+
+    def __init__(self, cell: Cell, told: list[tuple[Any, ...]]):
+        self.cell, self.told = cell, told
+
+    def started(self, start: Any) -> None:
+        self.told.append((self.cell.name, "started", start.spec.seed, start.played, start.folder.name))
+
+    def round_ended(self, round: Any) -> None:
+        self.told.append((self.cell.name, "round", round.round, round.of))
+        if self.cell.spec.seed == 0:
+            round.stop("heard enough")
+
+    def ended(self, end: Any) -> None:
+        self.told.append((self.cell.name, "ended", end.status, end.error))
+
+
+def test_each_cell_has_watchers_that_hear_of_it_and_may_stop_it(tmp_path: Path) -> None:
+    """Two runs at a time: each is told in order; one is asked to end, long before it would."""
+    told: list[tuple[Any, ...]] = []
+    settings = TINY | {"rounds": 400, "evaluate": 400}
+    done = sweep({"seed": [0]}, tmp_path, watch=lambda cell: Heard(cell, told), **settings)
+    assert told[0] == ("seed=0", "started", 0, 0, "seed=0")
+    assert told[-1] == ("seed=0", "ended", "done", "")
+    rounds = [one[2] for one in told if one[1] == "round"]
+    assert rounds == [*range(1, len(rounds) + 1)]
+    stopped = done[0].result["stopped"]
+    assert (stopped["reason"], stopped["by"]) == ("heard enough", "Heard")
+    assert len(rounds) == stopped["round"] < 400
+
+
+def test_a_cell_that_fails_tells_its_watcher_why_and_one_that_is_done_tells_nothing(tmp_path: Path) -> None:
+    """And what was played before is told as such."""
+    told: list[tuple[Any, ...]] = []
+    grid = {"seed": [1], "cohort": [2, 50]}
+    for _ in range(2):
+        sweep(grid, tmp_path, watch=lambda cell: [Heard(cell, told)], **TINY)
+    first, again = told[:-1], told[-1]
+    assert {one[:3] for one in first if one[1] == "ended"} == {
+        ("seed=1,cohort=2", "ended", "done"),
+        ("seed=1,cohort=50", "ended", "failed"),
+    }
+    assert again[:3] == ("seed=1,cohort=50", "ended", "failed")
+    assert "the cohort of 50 is larger than the 6 clients" in again[3]
+    assert ("seed=1,cohort=2", "round", 2, 2) in first
+
+
+def test_a_watcher_that_is_no_function_of_a_cell_is_refused(tmp_path: Path) -> None:
+    """One object could not tell two runs apart."""
+    with pytest.raises(InputError, match="watch of a sweep is a function that gives a cell its watchers"):
+        sweep({"seed": [0]}, tmp_path, watch=Heard.__new__(Heard), **TINY)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="cannot watch a run: it has none of the methods"):
+        sweep({"seed": [0]}, tmp_path, watch=lambda cell: object(), **TINY)
+
+
 def test_the_number_of_processes_must_be_one(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="processes must be at least 1, not 0"):
         sweep({"seed": [0]}, tmp_path, processes=0, **TINY)

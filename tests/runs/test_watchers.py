@@ -14,6 +14,7 @@ from unskew.errors import InputError
 from unskew.runs.ended import Run
 from unskew.runs.result import params_hash
 from unskew.runs.running import resume, run
+from unskew.runs.spec import Spec
 from unskew.runs.watchers import Ended, RoundEnded, Started
 from unskew.testing.toy_federation import tiny
 
@@ -257,6 +258,10 @@ def test_what_cannot_watch_is_refused(watch: Any, said: str, tmp_path: Path) -> 
 
 
 def test_a_sweep_says_where_watchers_belong(tmp_path: Path) -> None:
-    """Its runs are processes of their own."""
+    """Each of its runs has its own, so it takes a function of a cell; an experiment file has none at all."""
+    with pytest.raises(
+        InputError, match="watch of a sweep is a function that gives a cell its watchers, such as"
+    ):
+        unskew.sweep({"seed": [0]}, tmp_path, watch=[Notes()])  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"watch is no setting: it takes objects, so give it to unskew.run"):
-        unskew.sweep({"seed": [0]}, tmp_path, watch=[Notes()])  # type: ignore[call-arg]
+        Spec.of({"watch": [Notes()]})

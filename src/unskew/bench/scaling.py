@@ -77,9 +77,10 @@ def growth(
         report["memory"] = run_alone("memory", clients=remembering, **longer)
 
     playable = [job for job in options.jobs if job.available]
-    tables = [partial(by_cohort, job, options, cohorts, tell, report["cohort"]) for job in playable]
-    steps: list[Callable[[], object]] = [*tables, all_populations, all_memories]
-    for make in steps:
+    tables: list[Callable[[], None]] = [
+        partial(by_cohort, job, options, cohorts, tell, report["cohort"]) for job in playable
+    ]
+    for make in [*tables, all_populations, all_memories]:
         shown = len(growth_tables(report))
         try:
             make()

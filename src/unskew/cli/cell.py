@@ -16,12 +16,12 @@ def cell(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The spec file that the sweep has written.")],
 ) -> None:
     """Begin a cell of a sweep, or go on with it where it has begun."""
-    from unskew.runs.cell_file import read_cell
+    from unskew.runs.cell_file import Listening, read_cell
     from unskew.runs.running import resume, run
 
     spec, folder, renewed = read_cell(file)
     with hint_when_interrupted(folder):
         if (folder / "spec.json").exists():
-            resume(folder, progress=False, **renewed)
+            resume(folder, progress=False, watch=[Listening(file)], **renewed)
         else:
-            run(spec, out=folder, progress=False)
+            run(spec, out=folder, progress=False, watch=[Listening(file)])

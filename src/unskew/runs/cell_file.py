@@ -1,7 +1,7 @@
 """What a sweep hands to the process of a cell: a file with its spec, its folder, and what a resume of it changes.
 
 Values travel as they are, whatever a command line could spell; what nobody wrote is left out, so that it still gives
-way to what the data says.
+way to what the data says. Beside it lies word for the run once a watcher of the sweep wants its end.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.runs.spec import Spec
+from unskew.runs.watchers import RoundEnded
 
 
 def write_cell(file: Path, spec: Spec, folder: Path, renewed: Mapping[str, Any]) -> None:
@@ -36,3 +37,33 @@ def read_cell(file: Path) -> tuple[Spec, Path, dict[str, Any]]:
 
 def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def write_stop(file: Path, reason: str, by: str) -> None:
+    """Leave word for a cell's process that it is to end, and who asks."""
+    write_file(stop_file(file), json.dumps({"reason": reason, "by": by}))
+
+
+def stop_file(cell: Path) -> Path:
+    """Where word for a cell lies: beside the file that it was handed."""
+    return cell.with_suffix(".stop")
+
+
+class Listening:
+    """In a cell's process: asks for the run's end once the sweep has left word."""
+
+    _trusted = True
+
+    def __init__(self, cell: Path):
+        self.file = stop_file(cell)
+
+    @property
+    def _called(self) -> str:
+        return str(self._word().get("by", "sweep"))
+
+    def round_ended(self, round: RoundEnded) -> None:
+        if word := self._word():
+            round.stop(word["reason"])
+
+    def _word(self) -> dict[str, str]:
+        return dict(json.loads(self.file.read_text("utf-8"))) if self.file.exists() else {}

@@ -10,13 +10,16 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from unskew.core.engine import RunPlan
 from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.errors import InputError
+from unskew.machine.memory import in_words
 from unskew.readings import METRICS, Reading
 from unskew.runs.spec import Spec
 from unskew.runs.stop_rule import Amount, StopRule, check_stop, find_number, read_budget, read_stop
 from unskew.runs.watchers import RoundEnded, Started
+from unskew.seeds import generator
 
 COSTS = (
     "bytes_down",
@@ -135,6 +138,29 @@ def stoppers(spec: Spec, method: Method, first: Reading) -> list[Stopper]:
     if spec.budget is not None:
         found.append(Budget(read_budget(spec.budget), 2 if method.schedule.last_round_differs else 1))
     return found
+
+
+def refuse_small_budget(spec: Spec, run: RunPlan) -> None:
+    """Refuse a budget of bytes that not even the first round can keep to: it would be played all the same."""
+    amounts = [] if spec.budget is None else [a for a in read_budget(spec.budget) if a.kind == "bytes"]
+    method = run.job.method
+    if not amounts or not method.schedule.exchanges:
+        return
+    model = run.job.net.travelling_bytes(run.job.net.initial, run.job.batch_norm)
+    foreseen = method.select.foresee(run.cohort, run.job.roster, generator(spec.seed, "select", 0, 0))
+    collects_later = method.schedule.last_round_differs
+    # what is certain: where nobody can know who takes part, or who answers with what, that is one model on its way
+    asked = 1 if foreseen is None or collects_later else len(foreseen)
+    ways = 1 if collects_later or method.encoders or spec.drop else 2
+    least = asked * ways * model
+    for amount in amounts:
+        if amount.most < least:
+            many = f"{asked} client{'s' if asked > 1 else ''}"
+            raise InputError(
+                f"budget = {amount.text} is less than one round costs: a model of {in_words(model)} goes to {many}"
+                f"{' and back' if ways == 2 else ''}, {amount.say(least)} in all; write budget = "
+                f"{in_words(1.01 * least * spec.rounds)} for all {spec.rounds} rounds, or leave it out"
+            )
 
 
 def check_stopping(spec: Spec, metrics: Iterable[str], dealt: Roster) -> None:

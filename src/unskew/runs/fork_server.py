@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from unskew.errors import RunFailed
 from unskew.machine.cores import LIMIT
+from unskew.runs.cell_file import write_stop
 
 FORKS = sys.platform == "linux"
 """Elsewhere a fork of a process with torch in it may hang."""
@@ -44,6 +45,10 @@ class Stable(Protocol):
 
     def ended(self, patience: float) -> list[tuple[int, int, str]]:
         """(number, exit code, last words) of the runs that ended, waiting at most so many seconds for one."""
+        ...
+
+    def stop(self, number: int, reason: str, by: str) -> None:
+        """Ask a run to end after its next round, since ``by`` wants it."""
         ...
 
     def close(self) -> None:
@@ -70,6 +75,10 @@ class RunFiles:
 
     def cell(self, number: int) -> Path:
         return Path(self.folder.name) / f"{number}.json"
+
+    def stop(self, number: int, reason: str, by: str) -> None:
+        """Leave word for a run that it is to end."""
+        write_stop(self.cell(number), reason, by)
 
     def last(self, number: int, code: int) -> str:
         """The last line that a run said; nothing of one that did well."""
@@ -145,6 +154,9 @@ class Warm:
         for order in self.running.values():
             self._send(order)  # what has begun goes on
 
+    def stop(self, number: int, reason: str, by: str) -> None:
+        self.files.stop(number, reason, by)
+
     def _end(self) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -190,6 +202,9 @@ class Cold:
         for number in over:
             del self.running[number]
         return [(number, code, self.files.last(number, code)) for number, code in over.items()]
+
+    def stop(self, number: int, reason: str, by: str) -> None:
+        self.files.stop(number, reason, by)
 
     def close(self) -> None:
         for process in self.running.values():

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.engines.cluster.connect import connect
+from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.machine.cores import LIMIT
 from unskew.machine.cores import cores as cores_here
@@ -105,6 +106,11 @@ class OnRay:
         """What a cell is given: its share of the cores, and a GPU where there are any and it may use one."""
         gpu = self.gpus and told["spec"].get("device", "auto") != "cpu"
         return {"num_cpus": self.each, **({"num_gpus": 1} if gpu else {})}
+
+    def stop(self, number: int, reason: str, by: str) -> None:
+        raise InputError(
+            "a watcher cannot stop a run on a Ray cluster; write stop, patience or budget, which a run looks at itself"
+        )
 
     def ended(self, patience: float) -> list[tuple[int, int, str]]:
         ready, _ = self.ray.wait([*self.running], num_returns=1, timeout=patience)

@@ -18,6 +18,7 @@ from unskew.notices import warn
 from unskew.progress import Progress, voice
 from unskew.renamed import accepts_old_names
 from unskew.runs.changes import common_rounds, ends_apart, find_changes, on_its_device, record
+from unskew.runs.early_stop import refuse_small_budget
 from unskew.runs.ended import Run
 from unskew.runs.folder import RunFolder, check_folder, read_folder
 from unskew.runs.given import (
@@ -100,6 +101,7 @@ def run(
         if folder.path is not None:
             check_folder(folder.path)  # before what may take minutes: to read data, to meet sites
         setup = set_up(spec, data, model, method, metrics=own)
+        refuse_small_budget(spec, setup.run)
         spec = setup.settle(spec)
         if model is not None:
             setup.about |= model_fingerprints(setup)

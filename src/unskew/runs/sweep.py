@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -29,6 +30,8 @@ from unskew.runs.fork_server import Stable, stable
 from unskew.runs.judged_by import chosen
 from unskew.runs.settings import AllSettings
 from unskew.runs.spec import FREE, MOVED, STOPPING, Spec, UnsaidNumber
+from unskew.runs.sweep_watch import CellWatch, check_watch
+from unskew.runs.watchers import Watch
 
 
 @dataclass
@@ -122,13 +125,17 @@ def sweep(
     processes: int | None = None,
     on: Literal["here", "ray"] = "here",
     tell: Callable[[list[Cell]], None] = lambda cells: None,
+    watch: Callable[[Cell], Watch] | None = None,
     **settings: Unpack[AllSettings],
 ) -> list[Cell]:
     """Run every cell in a process of its own; what is done is skipped, what was stopped goes on.
 
     Each run gets its share of the cores. Neither that nor the number of processes changes anything but the time.
-    ``on="ray"``: over the nodes of a Ray cluster, the one at ``ray`` or one of its own.
+    ``on="ray"``: over the nodes of a Ray cluster, the one at ``ray`` or one of its own. ``watch`` is a function that
+    gives each cell that runs its watchers (``Watcher``), which live here: ``watch=lambda cell: Tracker(cell.name)``.
     """
+    check_watch(watch)
+    watched: dict[int, CellWatch] = {}
     address = settings.pop("ray", None) if on == "ray" else None
     at_a_time = allowed(processes) if on == "here" else 1
     for given in (settings.get("dataset", ""), *grid.get("dataset", ())):
@@ -161,18 +168,27 @@ def sweep(
                 side_by_side = min(at_a_time, len(running) + len(waiting) + 1)
                 running[number := todo.index(cell)] = cell
                 cell.begin()
+                if watch is not None:
+                    watched[number] = CellWatch(cell, watch(cell), partial(runs.stop, number))
                 runs.start(number, cell.write_file, max(1, cores() // side_by_side))
             tell(todo)
             for number, code, said in runs.ended(patience=0.2):
                 running.pop(number).end(code, said)
-            for cell in running.values():
+                if number in watched:
+                    watched.pop(number).end()
+            for number, cell in running.items():
                 cell.look()
+                if number in watched:
+                    watched[number].look()
         tell(todo)
     finally:
         runs.close()
         for cell in todo:
             if cell.status == "running":
+                cell.look()
                 cell.status = "stopped"
+        for one in watched.values():
+            one.end()
     return todo
 
 
@@ -218,6 +234,7 @@ def rehearse(todo: list[Cell]) -> None:
     """
     from unskew.data.load import read_once
     from unskew.machine.threads import single_threaded
+    from unskew.runs.early_stop import refuse_small_budget
     from unskew.runs.folder import check_folder
     from unskew.runs.setup import set_up
 
@@ -228,7 +245,7 @@ def rehearse(todo: list[Cell]) -> None:
             try:
                 if not cell.begun:
                     check_folder(cell.folder)
-                set_up(cell.spec)
+                refuse_small_budget(cell.spec, set_up(cell.spec).run)
             except InputError as problem:
                 cell.status, cell.error = "failed", f"error: {problem}"
             advance(1)
