@@ -2,7 +2,7 @@
 
 Ten samples a client, all in one pool, so that only lists grow; 20 of them train in a round, one epoch, a linear
 model, the loop engine. Every method and size has a process of its own, which makes its own lists, so that its memory is
-its own. Both sizes are there at a time and play their rounds in turn, so that what else the machine does hits both alike;
+its own. Both are there at a time and play their rounds in turn, so that what else the machine does hits both alike;
 counted are the processor's seconds. The first round, in which some methods ask all clients, stands apart.
 Wanted: a round among 1,000,000 clients costs at most a tenth more than one among 10,000. ``--arrays`` lists what the
 lists of a million take instead.
@@ -46,7 +46,7 @@ METHODS = (
         "feddyn",
         "fedfa",
     ),
-    *("sem", "phase_shift(2)", "fedaug(0.4)", "oversample", "kld", "fedgen", "ccvr", "fedmix(group=2)"),
+    *("sem", "phase_shift(2)", "fedaug(0.4)", "oversample", "kld", "fedgen", "ccvr", "balanced"),
 )
 PATIENCE = 240
 """Seconds after which a method and size is given up."""

@@ -93,9 +93,10 @@ class ClientView:
                 found[block] = net.task.losses(net.judge(model, x), y).cpu()
         return found
 
-    def mean_sample(self, index: Array) -> Array:
-        """The mean of the samples at these positions, normalised, in float64."""
-        return self.held.dataset.normalise(self.held.x(index).astype(np.float64).mean(0))
+    def mean_samples(self, groups: Array) -> Array:
+        """The mean of the samples of each group, a row of positions each, normalised, in float64."""
+        samples = self.held.x(groups.reshape(-1)).astype(np.float64)
+        return self.held.dataset.normalise(samples.reshape(*groups.shape, *self.shape).mean(1))
 
     def embed(self, layer: str | None = None, index: Tensor | None = None) -> Tensor:
         """The model's activations at a layer, or its penultimate feature, in evaluation mode.
