@@ -23,7 +23,7 @@ class VGG11(Architecture):
     """
 
     name: ClassVar[str] = "vgg11"
-    paper: ClassVar[str] = "FedNova, 5"
+    paper: ClassVar[str] = "FedNova, table 1"
     native: ClassVar[tuple[int, ...]] = (3, 32, 32)
     size: ClassVar[int] = 9_750_922
 
