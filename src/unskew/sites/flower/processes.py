@@ -10,8 +10,11 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 import time
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -116,39 +119,64 @@ def write_connection(folder: FederationFolder) -> None:
 
 def ask_flower(folder: FederationFolder, *words: str) -> dict[str, Any]:
     """One of Flower's commands, answered as JSON."""
+    with flower_commands(folder) as ask:
+        return ask(*words)
+
+
+@contextmanager
+def flower_commands(folder: FederationFolder) -> Iterator[Callable[..., dict[str, Any]]]:
+    """A process that carries out Flower's commands, and a function that takes the words of one and gives its answer."""
     need_extra()
-    command = shutil.which("flwr", path=environment(folder.flower, False)["PATH"]) or "flwr"
-    done = subprocess.run(
-        [command, *words, "--format", "json"],
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unskew.sites.flower.commands"],
         env=environment(folder.flower, False),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=START_SECONDS,
-        check=False,
     )
-    start = done.stdout.find("{")
+    with process:
+        try:
+            yield partial(_ask_process, process)
+        finally:
+            process.kill()
+
+
+def _ask_process(process: subprocess.Popen[str], *words: str) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    limit = threading.Timer(START_SECONDS, process.kill)
+    limit.start()
+    with suppress(BrokenPipeError):  # it has ended: its last words say why
+        process.stdin.write(json.dumps([*words, "--format", "json"]) + "\n")
+        process.stdin.flush()
+    line = process.stdout.readline()
+    limit.cancel()
+    said, complaint = json.loads(line) if line else ("", process.stderr.read())
+    start = said.find("{")
     with suppress(ValueError):
-        found = json.loads(done.stdout[start:]) if start >= 0 else {}
+        found = json.loads(said[start:]) if start >= 0 else {}
         if found.get("success"):
             return dict(found)
-        raise RunFailed(
-            f"Flower's `flwr {words[0]}` failed: {found.get('error-message', done.stderr[-500:])}"
-        )
-    raise RunFailed(
-        f"Flower's `flwr {words[0]}` failed: {one_line(done.stderr[-500:] or done.stdout[-500:])}"
-    )
+        raise RunFailed(f"Flower's `flwr {words[0]}` failed: {found.get('error-message', complaint[-500:])}")
+    raise RunFailed(f"Flower's `flwr {words[0]}` failed: {one_line(complaint[-500:] or said[-500:])}")
 
 
 def register_sites(folder: FederationFolder) -> dict[str, str]:
     """Let in the keys of all sites, and no longer those of others; site -> Flower's number for it."""
     nodes = _noted(folder)
-    for site in [name for name in nodes if name not in folder.sites]:
-        ask_flower(folder, "supernode", "unregister", nodes.pop(site), folder.name)
-        write_file(folder.flower / NODES, json.dumps(nodes))
-    for site in folder.sites:
-        if site not in nodes:
+    gone = [site for site in nodes if site not in folder.sites]
+    new = [site for site in folder.sites if site not in nodes]
+    if not gone and not new:
+        return nodes
+    with flower_commands(folder) as ask:
+        for site in gone:
+            ask("supernode", "unregister", nodes.pop(site), folder.name)
+            write_file(folder.flower / NODES, json.dumps(nodes))
+        for site in new:
             key = str(folder.public_key(site))
-            found = ask_flower(folder, "supernode", "register", key, folder.name, "--name", site)
+            found = ask("supernode", "register", key, folder.name, "--name", site)
             nodes[site] = str(found["node-id"])
             write_file(folder.flower / NODES, json.dumps(nodes))
     return nodes
