@@ -9,6 +9,9 @@ PEERS  := flower pfl fluke fedjax fedlab
 FAST   := tests/core tests/parts tests/metrics tests/network tests/machine tests/runs/test_spec.py \
           tests/runs/test_settings.py tests/test_expression.py tests/test_progress.py
 
+# processes of the whole suite: one more than two cores have, since Flower, Ray and browsers keep tests waiting
+TESTERS ?= 3
+
 # compiled code is kept, also where the environment says not to: each of hundreds of started processes, and pytest of
 # every file of tests, would compile anew
 export PYTHONDONTWRITEBYTECODE =
@@ -33,7 +36,7 @@ check: $(READY)     ## lint, format, types, and which layer may import which
 	$(BIN)/lint-imports --no-logo
 
 test: check         ## lint, types and the whole suite
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 check-fast: $(READY) ## lint, and in under a minute the tests of the core and of every part's arithmetic
 	$(BIN)/ruff check src tests benchmarks docs

@@ -15,31 +15,48 @@ from run_folders import six_runs, write_run  # noqa: F401  fixtures of reports a
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 LONGEST = [
-    "sites/test_flower.py",
     "docs/test_docs.py",
     "engines/cluster/test_bits.py",
+    "sites/test_flower.py",
     "engines/test_fast.py",
-    "runs/test_kill.py",
     "testing/test_checks.py",
     "engines/cluster/test_ends.py",
-    "engines/test_recorded.py",
-    "sites/test_faults.py",
-    "sites/test_equal.py",
     "studio/test_screens.py",
     "privacy/test_laboratory.py",
+    "parts/test_modalities.py",
+    "sites/test_equal.py",
+    "parts/test_baselines.py",
+    "parts/objective/test_flea.py",
+    "parts/test_combinations.py",
     "runs/test_fork_server.py",
-    "test_absurd_input.py",
-    "bench/test_bench.py",
+    "studio/test_queue.py",
+    "engines/test_recorded.py",
+    "data/partition/test_expected.py",
     "studio/test_compare_screen.py",
-    "runs/test_early_stop.py",
-    "cli/test_demo.py",
-    "runs/test_on_ray.py",
+    "report/test_browser.py",
+    "bench/test_bench.py",
+    "testing/test_walled.py",
+    "report/results/test_look.py",
+    "runs/test_kill.py",
     "runs/test_rounds.py",
+    "cli/test_demo.py",
     "runs/test_damage.py",
+    "runs/test_on_ray.py",
+    "data/sources/test_real_data.py",
+    "data/partition/test_solve.py",
+    "studio/test_partition_screen.py",
+    "parts/test_seol_kim_invariants.py",
+    "runs/test_held_out.py",
+    "runs/test_early_stop.py",
     "runs/test_changes.py",
+    "sites/test_faults.py",
+    "report/results/test_formats.py",
+    "models/test_zoo.py",
+    "runs/test_on_slurm.py",
 ]
-"""Files that take long go first, those that wait beside those that compute: no process of `make test` is left with a
-long one at the end. Each file is one process's (--dist loadfile), so no cluster, federation or browser starts twice."""
+"""Files that take longest go first, those that wait (for Ray, Flower, a browser) before those that compute: no process
+of `make test` is left with a long one at the end. Each file is one process's (--dist loadfile), so no cluster,
+federation or browser starts twice."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -3,6 +3,8 @@ need not load torch for seconds."""
 
 from __future__ import annotations
 
+import faulthandler
+import gc
 import multiprocessing
 import os
 import signal
@@ -36,9 +38,12 @@ class Forked:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
+        gc.callbacks.clear()  # an interrupt that comes within one of Hypothesis's would be lost
+        sys.unraisablehook = sys.__unraisablehook__
         for there, path in enumerate(self.said, 1):
             os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), there)
         sys.stdout, sys.stderr = open(1, "w"), open(2, "w")  # noqa: SIM115  until it ends
+        faulthandler.enable(sys.stderr)
         sys.exit(main(list(words)))
 
     @property
@@ -51,9 +56,12 @@ class Forked:
     def end(self, patience: float = 120) -> tuple[int, str, str]:
         """(exit code, what it said, what it complained of), once it has ended."""
         self.process.join(patience)
-        assert self.process.exitcode is not None, "it does not end"
+        if hangs := self.process.exitcode is None:
+            self.send(signal.SIGABRT)  # it says where it is
+            self.process.join()
         said, complaint = (path.read_text() if path.exists() else "" for path in self.said)
         self.folder.cleanup()
+        assert not hangs, f"it does not end:\n{complaint}"
         return self.process.exitcode, said, complaint
 
     def kill(self) -> None:

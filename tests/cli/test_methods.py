@@ -31,9 +31,9 @@ def test_long_signatures_are_cut_after_a_parameter():
     assert shorten("name(parameter=a_default_that_is_too_long_for_one_line)") == "name(…)"
 
 
-def test_parameters_are_shown_as_a_user_writes_them():
+def test_parameters_are_shown_as_a_user_writes_them(capsys):
     """Words and values of an expression, none of Python's typing."""
-    show = {name: CliRunner().invoke(app, ["methods", name]).output for name in PARTS}
+    show = {name: (main(["methods", name]), capsys.readouterr().out)[1] for name in PARTS}
     assert "  willing: a number or all; default 0.5\n" in show["kld"]
     assert "  v_th: a number or none; default none\n" in show["daca"]
     assert "  absent: client or batch; default client\n" in show["fedrs"]

@@ -92,6 +92,7 @@ def test_runs_share_a_warm_process_and_the_cores_and_die_alone(here: Path) -> No
 
 
 @needs_fork
+@pytest.mark.usefixtures("quick_sweeps")
 def test_runs_go_on_where_the_warm_process_dies(here: Path) -> None:
     """It is started again, and what ran in it goes on."""
     done = sweep({"seed": [0]}, here / "out", method="own_part:Telling(kills=parent)", **TINY)
@@ -170,6 +171,7 @@ def test_a_sweeps_folder_that_is_a_run_is_refused(here: Path, capsys: pytest.Cap
         assert "file is a file; name a folder for the sweep" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("quick_sweeps")
 def test_cells_that_were_stopped_take_what_cannot_change_a_number(here: Path) -> None:
     """Another number of workers or another checkpoint is no other run."""
     run(out=here / "out" / "seed=0", seed=0, progress=False, **TINY)

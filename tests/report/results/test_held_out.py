@@ -109,7 +109,7 @@ def test_a_point_is_a_client() -> None:
     drawn = client_scatter({"fedavg": run}).to_dict()
     assert [drawn["encoding"][k]["field"] for k in ("x", "y", "color")] == ["samples", "accuracy", "emd"]
     (points,) = drawn["datasets"].values()
-    assert points == [each[0] | {"label": "fedavg"}]
+    assert [*points] == [each[0] | {"label": "fedavg"}]
 
 
 @pytest.mark.parametrize(("of_clients", "kind"), [(True, "test"), (False, "train")])
