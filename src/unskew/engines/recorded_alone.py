@@ -2,9 +2,9 @@
 
 What convolves on a CPU mostly does so one client at a time. Python, autograd and their copies are the same in every
 step, so the operations that loss and gradient end in are recorded, as those of stacked clients are (``recorded.py``),
-and rewritten (``rewrite_alone.py``). The optimiser's move stays as it is, but for products that are only to be added
-to a weight. Whether a step is recorded depends on the run and its size alone, so that the number of workers changes
-no bit.
+and rewritten (``rewrite_alone.py``). The optimiser's move stays as it is, but for gradients that plain SGD adds to a
+weight as they are computed. Whether a step is recorded depends on the run and its size alone, so that the number of
+workers changes no bit.
 """
 
 from __future__ import annotations
@@ -68,15 +68,13 @@ class RecordedStep(LocalStep):
             return super().__call__(params, inputs, state, rate, count, losses, padded)
         before, after = self._held
         seed = [] if inputs.seed is None else [inputs.seed]
+        move = torch.tensor(-float(rate), dtype=inputs.x.dtype)
         with torch.no_grad():
             *found, value = play(
-                *before, inputs.x, inputs.y, inputs.weight, *after, *tree_leaves(inputs.draws), *seed
+                *before, inputs.x, inputs.y, inputs.weight, *after, *tree_leaves(inputs.draws), *seed, move
             )
-            results = dict(zip(params, found, strict=True))
-            grads = {k: v for k, v in results.items() if isinstance(v, Tensor)}
+            grads = {k: g for k, g in zip(params, found, strict=True) if g is not None}
             self.rule.step({k: params[k] for k in grads}, grads, state, rate, count)
-            for name in params.keys() - grads.keys():
-                params[name].addmm_(*results[name], alpha=-float(rate))
             losses += value
         return grads
 
@@ -100,7 +98,7 @@ class RecordedStep(LocalStep):
             repr(training.objectives),
             training.local,
             tree_flatten((params, inputs))[1],
-            *((v.dtype, v.shape, v.stride()) for tensors in held for v in tensors),
+            *((v.dtype, v.shape, v.stride()) for v in [*held[0], *held[1], *tree_leaves(inputs.draws)]),
         )
         if alike not in self.known and len(self.known) >= KEPT:
             self.known.clear()
@@ -115,14 +113,14 @@ class RecordedStep(LocalStep):
             return None  # what is no tensor may be another in the next step
 
         def step(*given: Tensor) -> list[Tensor]:
-            left = iter(given)
+            left = iter(given)  # all but the last, by which rewrites move weights
             weights, here = tree_unflatten([next(left) if isinstance(v, Tensor) else v for v in leaves], form)
             weights = {k: v.detach().requires_grad_() for k, v in weights.items()}
             grads, value = LocalStep.gradients(self, weights, here, padded)
             return [*grads.values(), value]
 
         try:
-            traced = trace(step, [v for v in leaves if isinstance(v, Tensor)])
+            traced = trace(step, [*(v for v in leaves if isinstance(v, Tensor)), inputs.x.new_zeros(())])
         except Exception:  # whatever it is, the step as it is written says it better, if it fails too
             return None
         return rewrite_alone(traced, len(params) if self.joins else 0)

@@ -7,19 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule
 
 from unskew.engines.graph import aten, calls, owner, swap
 from unskew.engines.recorded import rewrite_graph
 
 
 def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
-    """The recorded step, whose first ``weights`` results may come as two factors that are to be multiplied."""
+    """The recorded step: its first arguments are weights, its last how far a gradient is to move them.
+
+    Of its first results, the gradients, the first ``weights`` may be None: they have moved their weight already.
+    """
     rewrite_graph(traced)
     _sum_biases_apart(traced.graph)
     _lay_out_alike(traced.graph)
     _work_in_place(traced.graph)
-    _leave_products(traced.graph, weights)
+    _add_products(traced.graph, weights)
     traced.graph.eliminate_dead_code()
     traced.recompile()
     return traced.forward
@@ -87,18 +90,31 @@ def _read_once(node: Any) -> bool:
     return owner(made) is made and len(twins) == 1
 
 
-def _leave_products(graph: Graph, weights: int) -> None:
-    """A weight's gradient that is a product stays two factors: who moves the weight adds their product to it.
+def _add_products(graph: Graph, weights: int) -> None:
+    """A weight's gradient that is a product is added to the weight as it is computed, times the step's move.
 
-    Not where one of them is a weight itself, as in a layer of two factors: it may have moved by then.
+    Only where all others that read the weight come before, and neither factor is a weight itself, as in a layer of two
+    factors: those are read again, or have moved by then.
     """
-    given, (*_, output) = [node for node in graph.nodes if node.op == "placeholder"], graph.nodes
-    moving = {*given[:weights]}
+    nodes = list(graph.nodes)
+    given, output = [node for node in nodes if node.op == "placeholder"], nodes[-1]
+    moving, move = given[:weights], given[-1]
     results = list(output.args[0])
-    for i, found in enumerate(results[:weights]):
-        if not isinstance(found, Node) or found.target is not aten.mm.default:
+    for i, weight in enumerate(moving):
+        product = results[i]
+        if (
+            product.target is not aten.mm.default
+            or {*product.users} != {output}
+            or results.count(product) > 1
+        ):
             continue
-        once = {*found.users} == {output} and results.count(found) == 1
-        if once and not {owner(factor) for factor in found.args} & moving:
-            results[i] = tuple(found.args)
+        readers = {user for shown in nodes if owner(shown) is weight for user in shown.users}
+        last = max(map(nodes.index, readers), default=-1)
+        if last < nodes.index(product) and not {*map(owner, product.args)} & {*moving}:
+            with graph.inserting_before(product):
+                a, b = product.args
+                graph.call_function(
+                    aten.addmm_.default, (weight, graph.call_function(aten.mul.Tensor, (a, move)), b)
+                )
+            results[i] = None
     output.args = (results,)
