@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import gc
 import sys
 import warnings
 from functools import cache
@@ -81,8 +82,14 @@ def _name(command: Any) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
-    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _main(sys.argv[1:] if arguments is None else arguments)
+    finally:
+        if arguments is None:  # the process ends, and Python would look for garbage once more
+            gc.freeze()
 
+
+def _main(words: list[str]) -> int:
     def complain(word: str, colour: str, said: object) -> None:
         """A word in colour, then one line of plain text, whatever it quotes."""
         text = Text.assemble((word, f"bold {colour}"), " ", one_line(said))
