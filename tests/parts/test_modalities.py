@@ -42,6 +42,7 @@ def federation(kind: str, shape: tuple[int, ...] | None = None) -> Federation:
     return Federation(data, np.arange(len(y)), np.cumsum([0, *map(sum, counts)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", PARTS)
 def test_every_part_takes_every_kind_of_data(name, kind):

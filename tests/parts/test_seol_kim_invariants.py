@@ -163,6 +163,7 @@ PARTS = (
 OTHERS = ("sem", "phase_shift(2)", "scaffold", "fedprox+sem", "fednova", "feddyn", "fedfa", "fedaug(0.8)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("own", PARTS)
 def test_each_is_usable_alone_and_with_any_other(own, other):

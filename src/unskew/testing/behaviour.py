@@ -110,7 +110,7 @@ def check_schedules(subject: Subject) -> None:
     known = [method.schedule] if own else [example(c) for c in every]
     for schedule in known:
         plain = schedule == method.schedule == Plain()
-        played = rounds_of(subject) if plain else play(replace(method, schedule=schedule), rounds=4)
+        played = rounds_of(subject) if plain else play(replace(method, schedule=schedule))
         must_be_finite(played, subject, f"under {render(schedule)}")
         changed = played.hash != played.started
         must(changed, f"{name_of(subject)} changes nothing under {render(schedule)}")
@@ -166,7 +166,7 @@ def check_late(subject: Subject) -> None:
     """Updates that come a round late are taken then, and named."""
     if not method_of(subject).schedule.exchanges:
         return
-    played = play(subject, late=1.0, rounds=4)
+    played = play(subject, late=1.0)
     must_be_finite(played, subject, "with late updates")
     must(not played.lines[0]["answered"], f"{name_of(subject)} takes updates before they arrive")
     named = any(line.get("late") for line in played.lines)
