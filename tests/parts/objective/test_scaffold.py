@@ -91,7 +91,7 @@ def test_it_averages_uniformly_unless_another_rule_is_written():
 @pytest.mark.parametrize("option", [1, 2])
 def test_the_servers_variate_is_the_mean_of_all_clients(schedule, faults, option):
     """c == mean(c_i), whatever was handed over, kept or lost: a variate moves only when its upload lands."""
-    played = play(Method.parse(f"scaffold({option})+{schedule}"), rounds=4, **faults)
+    played = play(Method.parse(f"scaffold({option})+{schedule}"), rounds=5, **faults)
     mine = played.state.clients.rows.get("scaffold", {})
     assert mine
     for name, c in played.state.server["scaffold"].items():
