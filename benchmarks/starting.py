@@ -103,7 +103,13 @@ def main() -> None:
         if not flags.commands:
             print(
                 "\n".join(
-                    ["", *align(["to the first round", "s", "to its end"], first_rounds(folder, flags.times))]
+                    [
+                        "",
+                        *align(
+                            ["to the first round", "s", "of the processor", "s to the end"],
+                            first_rounds(folder, flags.times),
+                        ),
+                    ]
                 )
             )
 
@@ -154,7 +160,7 @@ def first_rounds(folder: Path, times: int) -> list[list[str]]:
                 "import sys, time, unskew.core.round as r, unskew.runs.rounds as loop\n"
                 "play = r.play_round\n"
                 "def first(*given):\n"
-                "    print('began', time.time(), file=sys.stderr, flush=True)\n"
+                "    print('began', time.time(), time.process_time(), file=sys.stderr, flush=True)\n"
                 "    loop.play_round = play\n"
                 "    return play(*given)\n"
                 "loop.play_round = first\n"
@@ -167,8 +173,9 @@ def first_rounds(folder: Path, times: int) -> list[list[str]]:
                 text=True,
                 check=True,
             )
-            started = next(float(line.split()[1]) for line in done.stderr.splitlines() if line[:5] == "began")
-            found.append((started - began, time.time() - began))
+            line = next(line for line in done.stderr.splitlines() if line.startswith("began"))
+            started, spent = map(float, line.split()[1:])
+            found.append((started - began, spent, time.time() - began))
         rows.append([name, *(f"{min(seconds):.2f}" for seconds in zip(*found, strict=True))])
     return rows
 
