@@ -1,8 +1,7 @@
 """What FLea's authors' scripts do otherwise than the paper says, to every method: one thing changed at a time.
 
 ``unskew reproduce flea-scripts``. They make a new Adam in every step, so that a step is the rate times the gradient's
-sign; they let the rate fall faster; they crop and flip images (once, before training; here in every step). The runs lie
-in the exhibit's folder, and one that was stopped goes on.
+sign, and they let the rate fall faster. The runs lie in the exhibit's folder, and one that was stopped goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ CHANGES: dict[str, tuple[list[Change], dict[str, Any]]] = {
     "nothing": ([], {}),
     "a new Adam in every step": ([(STEP, new_every_step)], {}),
     "their rate": ([], {"decay": "linear(0.1, over=51)"}),
-    "crop and flip": ([], {"crop": 4, "flip": True}),
 }
 
 
