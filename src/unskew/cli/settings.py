@@ -35,7 +35,7 @@ PANELS = {
 WORDS = {
     "metrics": tuple(METRICS),
     "measure": ("divergence", "gamma", "correlation"),
-    "decay": ("constant", "exponential", "linear", "step"),
+    "decay": ("constant", "exponential", "linear", "step", "milestones"),
     "network": ("wireless",),
     "device": ("auto", "cpu", "cuda"),
     "impute": ("median", "most_frequent", "drop"),
