@@ -124,6 +124,7 @@ def test_other_expressions_take_no_absurd_number() -> None:
             f"linear({value})",
             f"step({value})",
             f"step(2, gamma={value})",
+            f"milestones([{value}])",
         ):
             told_or_fine(text, lambda text=text: decay(text))
         for key in ("snr", "bandwidth", "power", "interference", "coherence", "radius", "exponent", "gains"):
