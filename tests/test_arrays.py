@@ -82,6 +82,8 @@ def test_a_crowds_roster_travels_in_few_bytes(crowd: Federation) -> None:
     sent = pickle.dumps(Roster.of(crowd))
     assert len(sent) < 2 * crowd.clients
     found = pickle.loads(sent)
+    assert found.sizes.dtype == found.budget.dtype == np.int64  # to reckon with: a batch may be of 256
+    assert found.sizes is found.budget
     for name in ("sizes", "budget", "weigh", "pooled"):
         assert np.array_equal(getattr(found, name), getattr(crowd, name))
     assert found.relative(11) == Roster.of(crowd).relative(11)

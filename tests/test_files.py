@@ -162,6 +162,16 @@ def test_an_old_folder_that_cannot_come_back_is_kept_beside_and_put_back_later(
     assert (target / "a").read_text() == "old"
 
 
+def test_a_folder_that_stepped_aside_is_not_taken_for_one_whose_name_begins_alike(tmp_path: Path) -> None:
+    """What is left of run-1 does not become run."""
+    left = tmp_path / ".run-1-abcd1234.tmp" / "old"
+    left.mkdir(parents=True)
+    with pytest.raises(RuntimeError), replace_folder(tmp_path / "run"):
+        raise RuntimeError
+    assert left.exists()
+    assert not (tmp_path / "run").exists()
+
+
 def _fail_at(monkeypatch: pytest.MonkeyPatch, *which: int) -> None:
     """Let the renames with these numbers fail."""
     renames, rename = [], os.replace
@@ -203,8 +213,10 @@ with files.replace_folder(target) as draft:
 """
 
 
-@pytest.mark.parametrize("how", ["exchanged", "aside"])
-@pytest.mark.parametrize("instant", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("how", "instant"),
+    [("exchanged", 1), ("exchanged", 2), *(("aside", instant) for instant in (1, 2, 3, 4))],
+)
 def test_a_process_killed_while_it_replaces_a_folder_loses_nothing(
     how: str, instant: int, tmp_path: Path
 ) -> None:
@@ -212,7 +224,8 @@ def test_a_process_killed_while_it_replaces_a_folder_loses_nothing(
     target = tmp_path / "runs"
     with replace_folder(target) as draft:
         (draft / "a").write_text("old")
-    subprocess.run([sys.executable, "-c", KILLED, str(target), str(instant), how], check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(target), str(instant), how], check=False)
+    assert done.returncode == 9
     if how == "exchanged" and sys.platform == "linux":
         assert (target / "a").read_text() in ("old", "new")
     with pytest.raises(RuntimeError), replace_folder(target):

@@ -75,7 +75,8 @@ def replace_folder(path: Path) -> Iterator[Path]:
 
 def _put_back(path: Path) -> None:
     """Give a folder its name again that stepped aside for one that never came."""
-    for old in () if path.exists() else path.parent.glob(f".{glob.escape(path.name)}-*.tmp/old"):
+    unique = "?" * 8  # of mkdtemp, and no more: another folder's name may begin with this one's
+    for old in () if path.exists() else path.parent.glob(f".{glob.escape(path.name)}-{unique}.tmp/old"):
         os.replace(old, path)
         return
 

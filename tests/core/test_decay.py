@@ -41,11 +41,15 @@ def test_a_run_of_one_round_begins_at_the_full_rate() -> None:
         ("step(0)", "every of step must be at least 1, not 0"),
         (
             "milestones([])",
-            "at of milestones is a list of rounds, 1 or later, such as [50, 75], not []",
+            "at of milestones is a list of different rounds, 1 or later, such as [50, 75], not []",
+        ),
+        (
+            "milestones([5, 5])",
+            "at of milestones is a list of different rounds, 1 or later, such as [50, 75], not [5, 5]",
         ),
         (
             "milestones([0, 5])",
-            "at of milestones is a list of rounds, 1 or later, such as [50, 75], not [0, 5]",
+            "at of milestones is a list of different rounds, 1 or later, such as [50, 75], not [0, 5]",
         ),
         ("constnat", "there is no learning-rate decay 'constnat'; did you mean 'constant'?"),
     ],

@@ -87,6 +87,24 @@ def test_a_schedule_may_ask_for_nobody() -> None:
     assert params_hash(state.params) == params_hash(ready(Method()).state.params)
 
 
+@pytest.mark.parametrize("select", ["uniform", "full", "kld"])
+def test_a_schedule_may_exclude_an_empty_list(select: str) -> None:
+    """As it does in its first round who leaves out those that took part before."""
+
+    @dataclass(frozen=True)
+    class Excludes(Plain):
+        """Leaves out nobody yet."""
+
+        name: ClassVar[str] = "excludes"
+
+        def round(self, play: Play, params: Tree, memory: Tree) -> tuple[Tree, Tree]:
+            cohort = play.select(exclude=[])  # type: ignore[arg-type]
+            return play.combine(params, play.train(Leg(cohort.clients, params))), memory
+
+    method = replace(Method.parse(select), schedule=Excludes())
+    assert rounds(method, count=1)[0][0]["answered"] > 0
+
+
 # --- faults
 
 

@@ -147,6 +147,33 @@ def test_a_direction_made_of_weights_agrees() -> None:
     assert apart(method, lr=0.01) < 1e-9
 
 
+@dataclass(frozen=True)
+class Kinds(Objective):
+    """As many times a penalty as the batch has classes."""
+
+    name: ClassVar[str] = "kinds"
+
+    def penalty(self, step: Step) -> Tensor:
+        return 0.1 * len(torch.unique(step.batch.y)) * step.out.logits.square().mean()
+
+
+@dataclass(frozen=True)
+class Masked(Objective):
+    """A penalty on the samples of some classes."""
+
+    name: ClassVar[str] = "masked"
+
+    def penalty(self, step: Step) -> Tensor:
+        some = step.out.logits[step.batch.y > 0]
+        return some.square().sum() / max(1, len(some))
+
+
+@pytest.mark.parametrize("part", [Kinds(), Masked()], ids=lambda part: part.name)
+def test_what_has_other_shapes_in_other_batches_is_not_recorded(part: Objective) -> None:
+    """The first batch's number of classes, or of rows behind a mask, is not every batch's."""
+    assert apart(replace(Method.parse("fedavg"), objective=(part,)), recorded=0) < 1e-9
+
+
 def test_two_workers_replay_to_the_same_bits() -> None:
     """Whoever records a step first: whole batches of four, and two samples left over."""
     job = replace(JOBS["A"], samples=10, clients=12, cohort=5, epochs=2, batch=4, shape=(3, 8, 8))
@@ -158,6 +185,12 @@ def test_two_workers_replay_to_the_same_bits() -> None:
         found.append(ours.state.params)
         ours.close()
     assert all(torch.equal(found[0][k], found[1][k]) for k in found[0])
+
+
+def test_objectives_agree_where_batch_norm_is() -> None:
+    """Statistics that a step moves, beside a part that passes over the model twice."""
+    for name in ("scaffold", "moon", "fedntd", "flea(last)"):
+        assert apart(name, model=normed) < 1e-9
 
 
 def test_whole_batches_and_common_short_ones_are_recorded() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from unskew.core.net import Net
 from unskew.models import build
-from unskew.models.pool_first import PoolFirst, pool_first
+from unskew.models.pool_first import PoolFirst, in_order, pool_first
 
 POOLS = [
     nn.MaxPool2d(2),
@@ -57,10 +57,20 @@ def test_a_pooling_moves_before_the_relu_that_it_follows_and_nothing_else_moves(
         nn.ReLU(), nn.MaxPool2d(2), nn.Tanh(), nn.MaxPool2d(2), nn.ReLU(), nn.MaxPool2d(2), nn.MaxPool2d(2)
     )
     pool_first(model)
-    assert model.order == (1, 0, 2, 3, 5, 6, 4)
+    assert [[*model].index(layer) for layer in in_order(model)] == [1, 0, 2, 3, 5, 6, 4]
     kept = nn.Sequential(nn.ReLU(), nn.MaxPool2d(2, return_indices=True))
     pool_first(kept)
     assert type(kept) is nn.Sequential
+
+
+def test_a_slice_of_such_a_model_runs() -> None:
+    """A model of one's own may take it apart in its forward pass, also between a ReLU and its pooling."""
+    plain = nn.Sequential(nn.Conv2d(3, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten())
+    swapped = copy.deepcopy(plain)
+    pool_first(swapped)
+    x = images("usual")
+    for cut in range(1, 4):
+        assert torch.equal(swapped[cut:](swapped[:cut](x)), plain(x))
 
 
 @pytest.mark.parametrize("name", ["small_cnn", "lenet", "thesis_fashion", "resnet9"])

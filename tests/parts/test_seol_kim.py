@@ -189,7 +189,7 @@ def selected(part, federation, seeds=range(60), count=10, exclude=()):
     """Whom the part chooses, seed by seed."""
     excluded = np.array(exclude, np.int64)
     return [
-        part.select(count, excluded, federation, {}, generator(seed, "test"))[0].clients.tolist()
+        part.select(count, excluded, Roster.of(federation), {}, generator(seed, "test"))[0].clients.tolist()
         for seed in seeds
     ]
 

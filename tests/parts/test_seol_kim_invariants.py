@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from by_hand import FakeNet, holding, viewed
 from unskew.core.method import Method
+from unskew.core.roster import Roster
 from unskew.core.slots import Local
 from unskew.core.types import Cohort, PerClient
 from unskew.parts.prepare import Oversample
@@ -88,7 +89,7 @@ def test_no_class_passes_the_cap_and_nobody_gives_more_than_it_has(
     federation = holding(counts.tolist())
     busy = np.array(sorted(exclude & set(range(len(counts)))), np.int64)
     part = KLD(threshold=threshold, h=h, willing=share)
-    cohort, _ = part.select(count, busy, federation, {}, generator(seed, "test"))
+    cohort, _ = part.select(count, busy, Roster.of(federation), {}, generator(seed, "test"))
     clients, amounts = cohort.clients, cohort.settings.per_class
     assert amounts.shape == (len(clients), counts.shape[1])
     assert len(set(clients.tolist())) == len(clients) <= min(h, count)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any
 import pytest
 
 from forked import Forked
-from processes import descendants
+from processes import descendants, heed_interrupts
 from unskew.cli.settings import setting_flags
 from unskew.errors import InputError
 from unskew.runs.ended import Run
@@ -164,20 +166,35 @@ def test_a_stopped_sweep_keeps_the_rounds_of_its_runs(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it looks at processes through /proc")
 def test_ctrl_c_leaves_no_worker_and_no_shared_memory(tmp_path: Path) -> None:
-    """As a terminal sends it, to all processes at once: workers end, shared memory goes, the run can be resumed."""
+    """As a terminal sends it, to all processes at once: workers end, shared memory goes, the run can be resumed.
+
+    A command as a shell starts it, since what is cleaned up when Python ends belongs to it.
+    """
     out, settings = (
         tmp_path / "run",
         COMMON | {"rounds": 3000, "checkpoint": 1000.0, "engine": "fast", "workers": 2},
     )
-    process = start(out, settings, new_session=True)
+    words = ["run", "--out", str(out), *setting_flags(Spec(**settings).changed()), "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unskew", *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_interrupts,
+        start_new_session=True,
+    )
+    until = time.monotonic() + 120
     try:
-        wait_for(process, lambda: rounds_in(out) >= 2)
+        while rounds_in(out) < 2:
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < until, "the run does not get on"
+            time.sleep(0.01)
         family = [process.pid, *descendants(process.pid)]
         assert len(family) >= 3  # two workers at least
     finally:
         os.killpg(process.pid, signal.SIGINT)
-        code, _, complaint = process.end()
-    assert code == 130
+        _, complaint = process.communicate(timeout=120)
+    assert process.returncode == 130
     assert complaint.strip() == f"interrupted; go on with it by `unskew resume {out}`"
     left = [pid for pid in family if Path(f"/proc/{pid}").exists()]
     shared = [f.name for f in Path("/dev/shm").glob("*") if any(str(pid) in f.name for pid in family)]

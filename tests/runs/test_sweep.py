@@ -328,6 +328,10 @@ def test_a_watcher_that_is_no_function_of_a_cell_is_refused(tmp_path: Path) -> N
         sweep({"seed": [0]}, tmp_path, watch=Heard.__new__(Heard), **TINY)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="cannot watch a run: it has none of the methods"):
         sweep({"seed": [0]}, tmp_path, watch=lambda cell: object(), **TINY)
+    with pytest.raises(
+        InputError, match=r"failed for the cell seed=0 \(ZeroDivisionError: division by zero\)"
+    ):
+        sweep({"seed": [0]}, tmp_path, watch=lambda cell: 1 / 0, **TINY)  # type: ignore[arg-type,return-value]
 
 
 def test_the_number_of_processes_must_be_one(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ SIMULATED = Spec(
     clients=4,
     samples_per_client=60,
     min_samples=20,
-    rounds=2,
+    rounds=3,
     lr=0.1,
     batch=10,
     model="mlp(hidden=[16])",

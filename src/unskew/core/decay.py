@@ -80,9 +80,10 @@ class Milestones:
 
     def __post_init__(self) -> None:
         _within("gamma of milestones", self.gamma, above=0)
-        if not self.at or min(self.at) < 1:
+        if not self.at or min(self.at) < 1 or len({*self.at}) < len(self.at):
             raise InputError(
-                f"at of milestones is a list of rounds, 1 or later, such as [50, 75], not {list(self.at)}"
+                "at of milestones is a list of different rounds, 1 or later, such as [50, 75], not "
+                f"{list(self.at)}"
             )
 
     def factor(self, t: int, rounds: int) -> float:

@@ -6,6 +6,7 @@ has the same method, calls the part's method of that name with its ``ClientView`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.arrays import Array
+from unskew.arrays import BLOCK, Array
 from unskew.core.client import Pool
 from unskew.core.engine import Job, RunPlan
 from unskew.core.held import BEFORE, Held, Moment
@@ -95,8 +96,15 @@ class ClientView:
 
     def mean_samples(self, groups: Array) -> Array:
         """The mean of the samples of each group, a row of positions each, normalised, in float64."""
-        samples = self.held.x(groups.reshape(-1)).astype(np.float64)
-        return self.held.dataset.normalise(samples.reshape(*groups.shape, *self.shape).mean(1))
+        found = np.empty((len(groups), *self.shape))
+        step = max(
+            1, BLOCK // max(1, groups.shape[1] * math.prod(self.shape))
+        )  # all at once would be many copies
+        for first in range(0, len(groups), step):
+            some = groups[first : first + step]
+            samples = self.held.x(some.reshape(-1)).astype(np.float64)
+            found[first : first + step] = samples.reshape(*some.shape, *self.shape).mean(1)
+        return self.held.dataset.normalise(found)
 
     def embed(self, layer: str | None = None, index: Tensor | None = None) -> Tensor:
         """The model's activations at a layer, or its penultimate feature, in evaluation mode.

@@ -269,6 +269,9 @@ class Lifted(Roster):
 def _travelled(
     dataset: Dataset, sizes: Array, budget: Array, weigh: Array, pooled: Array | None, mean_weight: float
 ) -> Roster:
+    # whoever reckons with them, a part of a user's own too, need not know what they travelled in
+    wide = {id(rows): rows.astype(np.int64, copy=False) for rows in (sizes, budget, weigh)}
+    sizes, budget, weigh = (wide[id(rows)] for rows in (sizes, budget, weigh))
     return Roster(dataset, sizes, budget=budget, weigh=weigh, pooled=pooled, mean_weight=mean_weight)
 
 

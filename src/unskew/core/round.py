@@ -69,7 +69,9 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         nonlocal selections
         rng = generator(seed, "select", t, selections)
         selections += 1
-        busy = np.union1d(exclude, server.get("late", {}).get("clients", NOBODY))  # still on its way back
+        busy = np.union1d(
+            np.asarray(exclude, np.int64), server.get("late", {}).get("clients", NOBODY)
+        )  # still on its way back
         wanted, name = run.cohort if count is None else count, method.select.name
         cohort, server[name] = method.select.select(wanted, busy, roster, server[name], rng)
         ledger.selected(cohort)

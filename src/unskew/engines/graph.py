@@ -28,6 +28,23 @@ def trace(step: Callable[..., Any], values: list[Tensor]) -> torch.fx.GraphModul
         return make_fx(step)(*values)
 
 
+def shapes_depend_on_numbers(graph: Graph) -> bool:
+    """Whether a result's shape follows from the numbers at hand, as of rows picked by a mask: in another batch the
+    recorded operations would be others."""
+    return any(
+        torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ()) and not _picks_by_places(node)
+        for node in graph.nodes
+    )
+
+
+def _picks_by_places(node: Node) -> bool:
+    """Whether a node takes rows by their places, as many as there are places, and not by a mask."""
+    if node.target is not aten.index.Tensor:
+        return False
+    found = [place.meta.get("tensor_meta") for place in node.args[1] if place is not None]  # type: ignore[union-attr]
+    return all(known is not None and known.dtype not in (torch.bool, torch.uint8) for known in found)
+
+
 def same_form(a: Any, b: Any) -> bool:
     """Whether two nodes are known to be tensors of one shape and type."""
     found = [node.meta.get("tensor_meta") for node in (a, b)]

@@ -21,7 +21,7 @@ from unskew.arrays import Array
 from unskew.core.optimisers import SGD
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree
-from unskew.engines.graph import trace
+from unskew.engines.graph import shapes_depend_on_numbers, trace
 from unskew.engines.rewrite_alone import rewrite_alone
 
 Play = Callable[..., Any]
@@ -47,8 +47,8 @@ class RecordedStep(LocalStep):
     def __init__(self, training: LocalTraining, known: Known, sizes: frozenset[int]):
         super().__init__(training)
         self.training, self.known, self.sizes = training, known, sizes
-        plain = isinstance(self.rule, SGD) and not (self.rule.momentum or self.rule.decay)
-        self.joins = plain  # so a weight's gradient that is a product may be added to it as it is computed
+        # under plain SGD a weight's gradient that is a product may be added to it as it is computed
+        self.joins = isinstance(self.rule, SGD) and not (self.rule.momentum or self.rule.decay)
         self._held: tuple[list[Tensor], list[Tensor]] | None = None
         self._recordings: dict[Any, Play | None] = {}
 
@@ -122,5 +122,7 @@ class RecordedStep(LocalStep):
         try:
             traced = trace(step, [*(v for v in leaves if isinstance(v, Tensor)), inputs.x.new_zeros(())])
         except Exception:  # whatever it is, the step as it is written says it better, if it fails too
+            return None
+        if shapes_depend_on_numbers(traced.graph):
             return None
         return rewrite_alone(traced, len(params) if self.joins else 0)

@@ -41,7 +41,8 @@ def _convolution(drawn: drawing.Conv2d) -> nn.Conv2d:
     conv = nn.Conv2d(*sizes, groups=drawn.groups, bias=drawn.bias)
     if drawn.start is not None:
         nn.init.kaiming_normal_(conv.weight, a=drawn.start.slope, mode=drawn.start.fan)
-        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]  # there is one by default
+        if conv.bias is not None:
+            nn.init.zeros_(conv.bias)
     return conv
 
 

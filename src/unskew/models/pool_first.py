@@ -7,33 +7,32 @@ is 2x2, forwards and backwards.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Iterable
 
 from torch import Tensor, nn
 
 
 class PoolFirst(nn.Sequential):
-    """nn.Sequential run in another order; layers keep their places and names."""
-
-    order: tuple[int, ...]
+    """nn.Sequential run in another order; layers keep their places and names, and so do slices of it."""
 
     def forward(self, input: Tensor) -> Tensor:
-        layers = [*self]
-        for place in self.order:
-            input = layers[place](input)
+        for layer in in_order(self):
+            input = layer(input)
         return input
+
+
+def in_order(layers: Iterable[nn.Module]) -> list[nn.Module]:
+    """These layers, each pooling before the ReLU that it follows."""
+    found = [*layers]
+    for i in range(1, len(found)):
+        before, after = found[i - 1], found[i]
+        if type(before) is nn.ReLU and isinstance(after, nn.MaxPool2d) and not after.return_indices:
+            found[i - 1], found[i] = after, before
+    return found
 
 
 def pool_first(module: nn.Module) -> None:
     """Let a model pool before ReLU wherever one directly follows the other, in place."""
     for part in module.modules():
-        if type(part) is not nn.Sequential:
-            continue
-        order, layers = list(range(len(part))), [*part]
-        for i in range(1, len(order)):
-            before, after = (layers[place] for place in order[i - 1 : i + 1])
-            if type(before) is nn.ReLU and type(after) is nn.MaxPool2d and not after.return_indices:
-                order[i - 1], order[i] = order[i], order[i - 1]
-        if order != sorted(order):
+        if type(part) is nn.Sequential and in_order(part) != [*part]:
             part.__class__ = PoolFirst
-            cast(PoolFirst, part).order = tuple(order)

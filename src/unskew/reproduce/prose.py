@@ -3,7 +3,7 @@
 A source is a path and a reading:
 
 - ``exhibit/group/method best`` (or ``end``, ``final``, ``round 40``): accuracy in per cent, the mean over seeds;
-- ``exhibit/group/method gain best`` (or ``gain end``): points over its base;
+- ``exhibit/group/method gain best`` (or ``gain end``): points over its base, or below it (``loss end``);
 - ``exhibit/group/method paper`` (or ``paper gain``): what the paper prints;
 - ``exhibit/cell/cell column``: a cell of an exhibit's rows, found by the cells that its row begins with.
 
@@ -39,10 +39,12 @@ def fill_numbers(text: str, lines: Mapping[str, Sequence[Line]]) -> str:
     def made(match: re.Match[str]) -> str:
         written, source = match["number"], match["source"]
         value, spread = number_of(source, lines)
+        if value < 0 and written[0] not in "+-" and round(value, _decimals(written)):
+            raise InputError(f"{source!r} is {value:+.1f}, below 0: write its sign, or `loss` for `gain`")
         said = (
             f"{value:+.{_decimals(written)}f}"
             if written[0] in "+-"
-            else f"{abs(value):.{_decimals(written)}f}"
+            else f"{abs(value):.{_decimals(written)}f}"  # no -0.0
         )
         if match["spread"] is not None:
             if spread is None:
@@ -69,7 +71,7 @@ def number_of(source: str, lines: Mapping[str, Sequence[Line]]) -> Number:
             return found
     raise InputError(
         f"no line of results gives the number of {source!r}: write exhibit/group/method and best, end, final, "
-        "round 40, gain end or paper, or exhibit/cell and a column of its rows"
+        "round 40, gain end, loss end or paper, or exhibit/cell and a column of its rows"
     )
 
 
@@ -85,10 +87,11 @@ def _of_runs(exhibit: Exhibit, path: Sequence[str], reading: str, lines: Sequenc
     if reading.startswith("paper"):
         printed = group.printed(method) if reading == "paper gain" else group.accuracy.get(method)
         return None if printed is None else (printed, None)
-    if reading in ("gain best", "gain end"):
+    if reading in ("gain best", "gain end", "loss best", "loss end"):
+        sign, where = reading.split()
         cell = next(cell for cell in group.cells if cell.method == method)
-        got = gain(cell, group, lines, "best" if reading == "gain best" else "end")
-        return None if got is None else (got.mean, got.half)
+        got = gain(cell, group, lines, where)
+        return None if got is None else (got.mean if sign == "gain" else -got.mean, got.half)
     here = [one for one in lines if one["group"] == group.name and one["method"] == method]
     here = [one for one in here if not one.get("stopped_after")]
     for one in here:

@@ -30,7 +30,7 @@ from unskew.runs.fork_server import Stable, stable
 from unskew.runs.judged_by import chosen
 from unskew.runs.settings import AllSettings
 from unskew.runs.spec import FREE, MOVED, STOPPING, Spec, UnsaidNumber
-from unskew.runs.sweep_watch import CellWatch, check_watch
+from unskew.runs.sweep_watch import CellWatch, check_watch, watchers_of
 from unskew.runs.watchers import Watch
 
 
@@ -169,7 +169,8 @@ def sweep(
                 running[number := todo.index(cell)] = cell
                 cell.begin()
                 if watch is not None:
-                    watched[number] = CellWatch(cell, watch(cell), partial(runs.stop, number))
+                    watchers = watchers_of(watch, cell)
+                    watched[number] = CellWatch(cell, watchers, partial(runs.stop, number))
                 runs.start(number, cell.write_file, max(1, cores() // side_by_side))
             tell(todo)
             for number, code, said in runs.ended(patience=0.2):

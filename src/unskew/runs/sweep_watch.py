@@ -40,6 +40,17 @@ def check_watch(watch: Any) -> None:
         )
 
 
+def watchers_of(watch: Callable[[Any], Watch], cell: Watched) -> Watch:
+    """What the user's function gives for a cell; one sentence where it fails."""
+    try:
+        return watch(cell)
+    except Exception as error:
+        raise InputError(
+            f"watch of the sweep failed for the cell {cell.folder.name} ({type(error).__name__}: {error}); what was "
+            "run is kept, and the same sweep goes on with the rest"
+        ) from error
+
+
 class CellWatch:
     """The watchers of one run of a sweep."""
 

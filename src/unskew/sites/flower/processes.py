@@ -153,14 +153,17 @@ def _ask_process(process: subprocess.Popen[str], *words: str) -> dict[str, Any]:
         process.stdin.flush()
     line = process.stdout.readline()
     limit.cancel()
-    said, complaint = json.loads(line) if line else ("", process.stderr.read())
-    start = said.find("{")
+    said, complaint = "", ""
     with suppress(ValueError):
+        said, complaint = json.loads(line) if line else ("", process.stderr.read())
+        start = said.find("{")
         found = json.loads(said[start:]) if start >= 0 else {}
         if found.get("success"):
             return dict(found)
         raise RunFailed(f"Flower's `flwr {words[0]}` failed: {found.get('error-message', complaint[-500:])}")
-    raise RunFailed(f"Flower's `flwr {words[0]}` failed: {one_line(complaint[-500:] or said[-500:])}")
+    raise RunFailed(
+        f"Flower's `flwr {words[0]}` failed: {one_line(complaint[-500:] or said[-500:] or line[-500:])}"
+    )
 
 
 def register_sites(folder: FederationFolder) -> dict[str, str]:
