@@ -88,10 +88,9 @@ def _of_runs(exhibit: Exhibit, path: Sequence[str], reading: str, lines: Sequenc
         printed = group.printed(method) if reading == "paper gain" else group.accuracy.get(method)
         return None if printed is None else (printed, None)
     if reading in ("gain best", "gain end", "loss best", "loss end"):
-        sign, where = reading.split()
         cell = next(cell for cell in group.cells if cell.method == method)
-        got = gain(cell, group, lines, where)
-        return None if got is None else (got.mean if sign == "gain" else -got.mean, got.half)
+        got = gain(cell, group, lines, "best" if reading.endswith("best") else "end")
+        return None if got is None else (-got.mean if reading.startswith("loss") else got.mean, got.half)
     here = [one for one in lines if one["group"] == group.name and one["method"] == method]
     here = [one for one in here if not one.get("stopped_after")]
     for one in here:
