@@ -51,6 +51,7 @@ class Opened:
 def opened_studio(folder: Path, read_only: bool = False) -> Iterator[Opened]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
+        listening.listen()  # whoever asks before the server runs waits for it
         door = Door(listening.getsockname()[1], read_only)
         inner = Studio(folder, door)
         config = uvicorn.Config(make_app(inner), log_level="error", ws="none", timeout_graceful_shutdown=1)
