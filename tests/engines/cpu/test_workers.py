@@ -8,10 +8,15 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forked import Forked
 from unskew.cli import main
+from unskew.core.method import Method
+from unskew.data import Federation
+from unskew.engines.cpu.fast import FastCPU
+from unskew.testing.toy_federation import play, tiny
 
 SCRIPT = """
 from torch import nn
@@ -78,3 +83,15 @@ def _alive(pid: str) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def test_workers_reckon_with_a_crowd_that_travelled_in_single_bytes() -> None:
+    """A hundred thousand clients of two samples, in batches of 256: more than a byte holds."""
+    few, crowd = tiny(), 100_000
+    held = Federation(few.dataset, np.arange(2 * crowd) % len(few.dataset.y), 2 * np.arange(crowd + 1))
+    settings = {"rounds": 1, "batch": 256, "cohort": 4}
+    one, two = (
+        play(Method.parse("fedavg"), held, engine=FastCPU(workers=workers), **settings).hash
+        for workers in (1, 2)
+    )
+    assert one == two
