@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unskew.data.columns import Columns
 
 Kind = Literal["image", "series", "spectrogram", "vector"]
+Pixels = Literal["standard", "unit"]
 Numbers = TypeVar("Numbers")
 """A numpy array or a torch tensor: what goes in comes out."""
 
@@ -96,6 +97,20 @@ class Dataset:
         import torch  # what is no array is a tensor, so torch is there already
 
         return tuple(torch.tensor(v).to(x).reshape(shape) for v in (self.mean, self.std))  # type: ignore[return-value]
+
+    def with_pixels(self, seen: Pixels) -> Dataset:
+        """This data set with images as a model is to see them: by channel at mean 0 and spread 1, or from 0 to 1."""
+        if seen == "standard":
+            return self
+        if self.kind != "image" or self.x.dtype != np.uint8:
+            held = "8-bit" if self.x.dtype == np.uint8 else str(self.x.dtype)
+            raise InputError(
+                f"pixels = unit divides images of 8-bit pixels by 255, and {self.name} has samples of kind {self.kind} "
+                f"in {held} numbers; leave pixels out"
+            )
+        nothing, whole = np.zeros_like(self.mean), np.full_like(self.std, 255)
+        seen_so = np.array_equal(self.mean, nothing) and np.array_equal(self.std, whole)
+        return self if seen_so else replace(self, mean=nothing, std=whole)
 
     def __len__(self) -> int:
         return len(self.y)

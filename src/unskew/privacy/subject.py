@@ -21,7 +21,7 @@ from unskew.core.roster import Roster
 from unskew.core.state import State, load_state
 from unskew.core.types import Ids, Tree
 from unskew.core.views import View, view, views_of
-from unskew.data import from_arrays, load
+from unskew.data import from_arrays
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
@@ -30,7 +30,7 @@ from unskew.renamed import accepts_old_names
 from unskew.runs.choose_engine import choose, device_of
 from unskew.runs.correlation import shown, taken
 from unskew.runs.folder import RunFolder, read_folder
-from unskew.runs.load_data import table_options
+from unskew.runs.load_data import load_dataset
 from unskew.runs.setup import Setup, set_up
 from unskew.runs.snapshots import kept_rounds, read_model
 from unskew.runs.spec import Spec
@@ -55,9 +55,10 @@ class Subject:
         """The attacker's own samples: a copy of the whole data set, which is more than a real attacker would have."""
         given = self.given
         if given is None:
-            return load(self.spec.dataset, data_folder=self.spec.data_folder, **table_options(self.spec))
+            return load_dataset(self.spec)
         found = given.dataset if isinstance(given, Federation) else given
-        return found if isinstance(found, Dataset) else from_arrays(*found)
+        found = found if isinstance(found, Dataset) else from_arrays(*found)
+        return found.with_pixels(self.spec.pixels)
 
     @property
     def about(self) -> Dataset:

@@ -36,6 +36,7 @@ KEPT = (
     "decay",
     "crop",
     "flip",
+    "pixels",
     "rounds",
     "evaluate",
     "network",

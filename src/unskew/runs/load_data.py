@@ -19,7 +19,7 @@ from unskew.runs.spec import Spec
 def load_federation(
     spec: Spec, data: Dataset | Federation | tuple[Any, ...] | None
 ) -> tuple[Federation, Any]:
-    from unskew.data import from_arrays, load
+    from unskew.data import from_arrays
     from unskew.data.partition import PRESETS, Partition, partition
     from unskew.data.partition.by import column_of
     from unskew.data.sources import SOURCES
@@ -31,13 +31,12 @@ def load_federation(
             "(what reports call the method is method_label)"
         )
     if isinstance(data, Federation):
-        return data, None
-    if isinstance(data, Dataset):
-        dataset = data
-    elif data is not None:
-        dataset = from_arrays(*data)
+        seen = data.dataset.with_pixels(spec.pixels)
+        return data if seen is data.dataset else replace(data, dataset=seen), None
+    if data is None:
+        dataset = load_dataset(spec)
     else:
-        dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
+        dataset = (data if isinstance(data, Dataset) else from_arrays(*data)).with_pixels(spec.pixels)
     if spec.partition.endswith(".npz"):
         held = Partition.load(Path(spec.partition), dataset)
         _refuse_dealing(spec, len(held.offsets) - 1)
@@ -58,6 +57,14 @@ def load_federation(
     if told is not None and federation.names is not None and spec.client_test is None:
         federation = replace(federation, tests=own_tests(federation.names, told))
     return federation, held
+
+
+def load_dataset(spec: Spec) -> Dataset:
+    """The data set that a spec names, its images as a model is to see them."""
+    from unskew.data import load
+
+    dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
+    return dataset.with_pixels(spec.pixels)
 
 
 def table_options(spec: Spec) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class Settings(TypedDict, total=False):
     last: Literal["keep", "drop", "wrap"]
     crop: int
     flip: bool
+    pixels: Literal["standard", "unit"]
     batch_norm: Literal["average", "local", "drop"]
     network: str | None
     drop: float

@@ -168,6 +168,11 @@ class Spec:
         at_least=0,
     )
     flip: bool = setting(False, "training", "Mirror every second image of a step, at random.")
+    pixels: Literal["standard", "unit"] = setting(
+        "standard",
+        "training",
+        "What a model sees of 8-bit images: each channel at mean 0 and spread 1, or values from 0 to 1 (unit).",
+    )
     batch_norm: Literal["average", "local", "drop"] = setting(
         "average",
         "training",

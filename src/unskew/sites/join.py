@@ -21,7 +21,7 @@ from unskew.data.dataset import Dataset
 from unskew.data.far import FarFederation
 from unskew.data.intake import Intake
 from unskew.errors import InputError
-from unskew.runs.load_data import table_options
+from unskew.runs.load_data import load_dataset
 from unskew.runs.setup import auto_model
 from unskew.runs.spec import Spec, Unnamed
 from unskew.sites import wire
@@ -191,14 +191,12 @@ def _names(site: str, clients: tuple[str, ...]) -> list[str]:
 
 def _own_data(spec: Spec) -> Dataset:
     """The coordinator's data set: what samples look like, and a test set to judge by."""
-    from unskew.data import load
-
     if isinstance(spec.dataset, Unnamed):
         raise InputError(
             "a run at real sites is judged by samples of the coordinator's own, which also say what samples look like; "
             "name them, such as dataset = coordinator.csv"
         )
-    dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
+    dataset = load_dataset(spec)
     if not len(dataset.y_test):
         raise InputError(
             f"{dataset.name} has no test samples, and a run at real sites is judged by the coordinator's own; name a "
