@@ -16,7 +16,7 @@ TESTERS ?= 3
 # every file of tests, would compile anew
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check check-fast docs docs-serve bench peers clean
+.PHONY: demo test check lint types suite check-fast docs docs-serve bench peers clean
 .DEFAULT_GOAL := test
 
 $(READY): pyproject.toml constraints.txt
@@ -29,19 +29,23 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY)      ## the main job on embedded real data; ends with a table and a report
 	$(BIN)/unskew demo
 
-check: $(READY)     ## lint, format, types, and which layer may import which
+check: lint types    ## lint, format, types, and which layer may import which
+
+lint: $(READY)
 	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-test: check         ## lint, types and the whole suite
+types: $(READY)
+	$(BIN)/mypy
+
+suite: $(READY)
 	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
-check-fast: $(READY) ## lint, and in under a minute the tests of the core and of every part's arithmetic
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
-	$(BIN)/lint-imports --no-logo
+test: lint          ## lint, types and the whole suite; types beside the suite, since they take one core half a minute
+	$(MAKE) --no-print-directory -j 2 types suite
+
+check-fast: lint    ## lint, and in under a minute the tests of the core and of every part's arithmetic
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" $(FAST)
 
 docs: $(READY)      ## the site, in site/

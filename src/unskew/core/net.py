@@ -10,13 +10,13 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 
 from unskew.arrays import Array
 from unskew.core.task import CLASSIFICATION, Task
 from unskew.core.types import Tree, nbytes
 from unskew.models.batch_last import lay_batch_last
-from unskew.models.functional import context, trees
+from unskew.models.functional import call, context, trees
 from unskew.models.layers import BatchNorm
 from unskew.models.patches import can_be_patched, patch
 from unskew.models.pool_first import pool_first
@@ -104,8 +104,7 @@ class Net:
     ) -> Tensor:
         """Logits (or what lies between two layers) in evaluation mode: no masks, statistics untouched."""
         held = {k: v for k, v in model.items() if k in self.own or k in self.buffers}
-        cut = {"since": since, "upto": upto}
-        return functional_call(self.judging, held, (x,), cut, tie_weights=self.tied)  # type: ignore[no-any-return]
+        return call(self.judging, held, x, self.tied, since=since, upto=upto)
 
     def blocks(self, count: int) -> list[Array]:
         """Which of ``count`` samples are judged in one pass."""
@@ -286,8 +285,8 @@ class Net:
         if self.half:
             held = {k: v if k in self.wide else v.to(torch.bfloat16) for k, v in held.items()}
             x = x.to(torch.bfloat16)
-        cut = {"since": since, "upto": upto} if since or upto else None
-        found: Tensor = functional_call(module, held | self.held, (x,), cut, tie_weights=self.tied)
+        cut = {"since": since, "upto": upto} if since or upto else {}
+        found = call(module, held | self.held, x, self.tied, **cut)
         return found.to(torch.float32) if self.half else found
 
 

@@ -1,10 +1,19 @@
-"""What ``torch.func.functional_call`` is handed: a model's trees, and the context of one step."""
+"""A model as a function: its trees, the context of one step, and the call."""
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from unskew.models.split import SplitModel
+
+_PLACES: WeakKeyDictionary[nn.Module, dict[str, tuple[dict[str, Any], str]]] = WeakKeyDictionary()
+"""Where each tensor of a module lies, by its name. Modules are never given other layers once they were called."""
 
 
 def trees(net: SplitModel) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -39,3 +48,38 @@ def context(net: SplitModel, seed: Tensor | None = None, weight: Tensor | None =
     if weight is not None:
         entries.update(dict.fromkeys(weights, weight))
     return entries
+
+
+def call(
+    module: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, tied: bool, **cut: str | None
+) -> Tensor:
+    """``torch.func.functional_call``: the module with these tensors in the place of its own.
+
+    torch looks every name up anew at each call, which takes a small model as long as its arithmetic; here places are
+    looked up once. It does it where a tensor has two names (``tied``), and in a step that is compiled.
+    """
+    if tied or torch.compiler.is_compiling():
+        return functional_call(module, dict(tensors), (x,), cut, tie_weights=tied)  # type: ignore[no-any-return]
+    places = _PLACES.get(module)
+    if places is None:
+        places = _PLACES[module] = _places(module)
+    before = []
+    try:
+        for name, tensor in tensors.items():
+            holder, key = places[name]
+            before.append((holder, key, holder[key]))
+            holder[key] = tensor
+        return module(x, **cut)  # type: ignore[no-any-return]
+    finally:
+        for holder, key, tensor in reversed(before):
+            holder[key] = tensor
+
+
+def _places(module: nn.Module) -> dict[str, tuple[dict[str, Any], str]]:
+    """The dictionary that each parameter and buffer of the module lies in, and its key there."""
+    return {
+        f"{path}.{key}" if path else key: (holder, key)
+        for path, part in module.named_modules(remove_duplicate=False)
+        for holder in (part._parameters, part._buffers)
+        for key in holder
+    }
