@@ -9,7 +9,9 @@ import pytest
 import unskew
 from unskew.errors import InputError
 from unskew.privacy import Context, Reconstruction, attack
+from unskew.privacy.laboratory import FOLDER
 from unskew.report import write_report
+from unskew.report.results.disclosure import was_attacked
 from unskew.reproduce.flea_figures import draw_figure2, draw_figure9, figure2, figure9
 from unskew.reproduce.making import Wanted
 
@@ -72,3 +74,13 @@ def test_figures_2_and_9_are_made_and_drawn_of_attacked_runs(runs, tmp_path):
     assert draw_figure2(sizes, runs, tmp_path / "two.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="holds no run"):
         figure9(Wanted(runs / "flea" / "attack"))
+
+
+def test_an_attack_is_looked_for_where_the_laboratory_writes_it(tmp_path: Path) -> None:
+    """Which a report asks without the laboratory."""
+    place = tmp_path / FOLDER / "attack.json"
+    assert not was_attacked(tmp_path)
+    place.parent.mkdir()
+    place.write_text("{}")
+    assert was_attacked(tmp_path)
+    assert not was_attacked(None)

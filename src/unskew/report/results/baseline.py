@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from unskew.errors import unknown
-from unskew.report.results.groups import Group, Problem, canonical
+from unskew.report.results.groups import Group, Problem
+from unskew.report.results.spelling import canonical
 from unskew.report.results.stops import ends_earlier, rounds_of, stops_of
 
 

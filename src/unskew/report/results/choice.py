@@ -7,8 +7,8 @@ from typing import Any
 
 from unskew.readings import validation_key
 from unskew.report.results.gather import Record, number
-from unskew.report.results.groups import canonical
 from unskew.report.results.leaderboard import Row
+from unskew.report.results.spelling import canonical
 from unskew.runs.chosen import Choice, choose_settings, method_family
 
 

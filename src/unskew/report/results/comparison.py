@@ -11,10 +11,11 @@ from unskew.report.results.baseline import baseline_method, baseline_note
 from unskew.report.results.choice import choices
 from unskew.report.results.damage import refuse_without_numbers, with_damage
 from unskew.report.results.gather import ACCURACY, Record, look_into, with_metrics
-from unskew.report.results.groups import Problem, canonical, problems, uncounted
+from unskew.report.results.groups import Problem, problems, uncounted
 from unskew.report.results.leaderboard import Row, leaderboard
 from unskew.report.results.reach import check_targets, cost_until
 from unskew.report.results.search import LeftOut
+from unskew.report.results.spelling import canonical
 from unskew.report.results.statistics import Spread
 from unskew.report.results.stops import stopped_note
 from unskew.report.results.words import Headline, headline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from unskew.errors import InputError
@@ -14,6 +15,7 @@ from unskew.report.results.leaderboard import Row
 from unskew.runs.client_names import with_numbers
 
 MOST_PICTURES = 4
+Grid = tuple[str, bytes, str]  # its name, the PNG, and what it shows
 
 
 def disclosure_section(tables: Sequence[tuple[Any, Sequence[Row]]]) -> Iterator[Block]:
@@ -59,11 +61,13 @@ def _size(count: float) -> str:
 
 
 def _exposure(record: Record) -> str:
+    clients = int(record.data.get("clients") or 0)
+    if not clients or not any(line.get("exchanged") or line.get("shared") for line in record.lines):
+        return words.DASH  # before the laboratory is loaded, which brings torch along
     from unskew.privacy.exposure import exchanges, exposure
 
-    clients = int(record.data.get("clients") or 0)
     lines = [with_numbers(line, record.data.get("names")) for line in record.lines]
-    if not clients or not any(True for line in lines for _ in exchanges(line, clients)):
+    if not any(True for line in lines for _ in exchanges(line, clients)):
         return words.DASH
     return f"{exposure(lines, clients)[-1]:.0%}"
 
@@ -78,24 +82,22 @@ def _correlation(record: Record) -> str:
     return f"{found[0]:.2f} to {found[-1]:.2f}" if found else words.DASH
 
 
-def _attacks(records: Sequence[Record]) -> Iterator[Block]:
-    from unskew.privacy.findings import findings
-    from unskew.privacy.laboratory import read
-    from unskew.report.grids import GRIDS, Image, grids
+def was_attacked(run: Path | None) -> bool:
+    """Whether a run's folder holds an attack's record, asked without the laboratory, which brings torch along."""
+    return run is not None and (run / "attack" / "attack.json").is_file()
 
-    attacked = []
-    for r in records:
-        try:
-            found = read(r.path) if r.path is not None else None
-            if r.path is not None and found is not None:
-                attacked.append((r, found, list(grids(r.path, found))))
-        except InputError as problem:  # one spoilt attack spoils no report
-            warn(f"{problem}; the report leaves it out", stacklevel=2)
+
+def _attacks(records: Sequence[Record]) -> Iterator[Block]:
+    tried = [record for record in records if was_attacked(record.path)]
+    attacked = list(_read_attacks(tried)) if tried else []
     if not attacked:
         yield Paragraph(
             "No run was attacked; `unskew attack RUN` tries what can be got out of it.", quiet=True
         )
         return
+    from unskew.privacy.findings import findings
+    from unskew.report.grids import GRIDS, Image
+
     yield Heading("What attacks got out of it", "attacks", 3)
     yield TableBlock(
         ["method", "attack", "what it found"],
@@ -111,3 +113,17 @@ def _attacks(records: Sequence[Record]) -> Iterator[Block]:
             if (r.called, name) not in drawn and len(drawn) < MOST_PICTURES:
                 drawn.add((r.called, name))
                 yield Image(png, f"{r.called}: {GRIDS[name].lower()}. {caption}", GRIDS[name])
+
+
+def _read_attacks(records: Sequence[Record]) -> Iterator[tuple[Record, dict[str, Any], list[Grid]]]:
+    """Every attacked run with what was found and the pictures of it."""
+    from unskew.privacy.laboratory import read
+    from unskew.report.grids import grids
+
+    for record in records:
+        try:
+            found = read(record.path) if record.path is not None else None
+            if record.path is not None and found is not None:
+                yield record, found, list(grids(record.path, found))
+        except InputError as problem:  # one spoilt attack spoils no report
+            warn(f"{problem}; the report leaves it out", stacklevel=2)

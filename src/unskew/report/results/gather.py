@@ -17,6 +17,7 @@ from unskew.errors import InputError, unknown
 from unskew.progress import working
 from unskew.readings import METRICS, Reading, check_twice
 from unskew.report.results.search import LeftOut, run_folders
+from unskew.report.results.spelling import declared_disclosures
 from unskew.runs.chosen import ChosenOn, best_line, chosen_on
 from unskew.runs.folder import Damage, read_folder
 from unskew.runs.judged_by import chosen, explain_blank, reading_of
@@ -181,14 +182,7 @@ class Record:
         """What left a client beyond a model update: as logged, else as the method declares; None: not known."""
         if "discloses" in self.result:
             return tuple(self.result["discloses"])
-        from unskew.core.method import Method
-
-        if ":" in self.spec.method:
-            return None  # a part of one's own: reading numbers must not import somebody's code
-        try:
-            return Method.parse(self.spec.method).discloses
-        except InputError:  # a part of another version
-            return None
+        return declared_disclosures(self.spec.method)
 
     @property
     def partition(self) -> Partition | None:

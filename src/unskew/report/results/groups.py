@@ -6,7 +6,6 @@ it a *group* is everything but the seed: one line of the leaderboard.
 
 from __future__ import annotations
 
-import functools
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from unskew.errors import InputError
 from unskew.expression import write_value
 from unskew.report.results.gather import Record
 from unskew.report.results.search import LeftOut
+from unskew.report.results.spelling import canonical
 from unskew.runs.describe import names
 from unskew.runs.spec import Spec
 
@@ -103,19 +103,6 @@ def problems(records: Sequence[Record]) -> list[Problem]:
         )
         found.append(Problem(_problem_name(made[0]), made))
     return [problem for problem in found if problem.judged]
-
-
-@functools.cache
-def canonical(method: str) -> str:
-    """One spelling for a method: fedprox(0.01) is fedprox(mu=0.01). Unknown ones stay as written."""
-    from unskew.core.method import Method
-
-    if ":" in method:
-        return method  # reading somebody's numbers must not import their code
-    try:
-        return str(Method.parse(method))
-    except InputError:
-        return method
 
 
 def repeats(group: Group) -> Iterable[tuple[Record, Record]]:

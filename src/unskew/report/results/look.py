@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import altair as alt
 
 from unskew.report.results.gather import natural_key
-from unskew.report.results.groups import Group, canonical
+from unskew.report.results.groups import Group
 from unskew.report.results.leaderboard import Row
+from unskew.report.results.spelling import canonical
 from unskew.report.theme import BLUE, GREEN, MUTED, ON_LIGHT, ORANGE, PALETTE, PINK, RED, SKY, YELLOW
 
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [12, 4], [4, 2, 1, 2])
