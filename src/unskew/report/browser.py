@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 
+from unskew.report.bundle import bundled
+
 
 @functools.cache
 def script() -> str:
     """Vega, Vega-Lite and Vega-Embed with the lines that draw every chart of the page."""
-    return _bundle(_FIT + _PAGE).replace("</script", r"<\/script")
+    return bundled("page", _FIT + _PAGE).replace("</script", r"<\/script")
 
 
 @functools.cache
@@ -23,13 +25,7 @@ def drawing_module() -> str:
     Such pages forbid code made of text and styles within the page, so expressions are interpreted (``ast``).
     """
     strict = "Object.assign(options, {ast: true, defaultStyle: false, tooltip: {disableDefaultStyle: true}});"
-    return _bundle(f"{_FIT}{strict}window.unskewCharts = {{fit}};")
-
-
-def _bundle(snippet: str) -> str:
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle(snippet))
+    return bundled("module", f"{_FIT}{strict}window.unskewCharts = {{fit}};")
 
 
 _FIT = r"""
