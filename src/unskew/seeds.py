@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 
 
 def key(seed: int, *words: int | str) -> int:
@@ -21,7 +23,19 @@ def key(seed: int, *words: int | str) -> int:
 
 def generator(seed: int, *words: int | str) -> np.random.Generator:
     """A fresh generator whose numbers depend on the seed and the words alone."""
-    return np.random.Generator(np.random.Philox(key=key(seed, *words)))
+    return np.random.Generator(np.random.Philox(_Key(key(seed, *words))))  # type: ignore[arg-type]
+
+
+class _Key(ISeedSequence):
+    """A key as numpy takes a seed: given ``key=`` itself, it first asks the system for a seed that nobody uses, which
+    takes twice as long as all else."""
+
+    def __init__(self, found: int):
+        self.found = found
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        """The 128 bits of the key, in words of this type."""
+        return np.frombuffer(self.found.to_bytes(16, "little"), dtype)[:n_words]
 
 
 def skip(rng: np.random.Generator, numbers: int) -> None:
