@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
-from unskew.arrays import BLOCK, MANY, in_few_bytes, wide_blocks
+from unskew.arrays import BLOCK, MANY, Array, in_few_bytes, told_once, wide_blocks
 from unskew.core.roster import Roster
 from unskew.data import Dataset, Federation
 from unskew.data.federation import census
@@ -28,6 +29,17 @@ def test_many_numbers_take_the_smallest_type_that_holds_them(most: int, kind: ty
     assert np.array_equal(in_few_bytes(values, most), values)
     assert in_few_bytes(values[-5:], most).dtype == np.int64
     assert in_few_bytes(values[-5:], most, of=MANY).dtype == kind
+
+
+def test_many_equal_numbers_are_told_once() -> None:
+    """They read as any int64; unequal ones and few are what they were."""
+    equal, unequal = np.full(MANY, 300, np.uint16), np.arange(MANY, dtype=np.int32)
+    assert told_once(equal).strides == (0,)
+    assert told_once(equal)[[5, MANY - 1]].tolist() == [300, 300]
+    assert (told_once(equal) * 1000).sum() == MANY * 300_000
+    for values in (equal[:-1], unequal):
+        assert told_once(values).strides == (8,)
+        assert np.array_equal(told_once(values), values)
 
 
 def test_wide_blocks_are_the_bytes_of_all_in_int64() -> None:
@@ -72,9 +84,38 @@ def test_a_crowds_label_counts_are_those_of_each_client(crowd: Federation) -> No
     roster = Roster.of(crowd)
     assert np.array_equal(small[some], expected)
     assert np.array_equal(roster.counts_of(some), expected)
+    assert np.array_equal(roster.counts_of(some[::-1]), expected[::-1])
+    assert np.array_equal(roster.counts_of(slice(57_000, 57_002)), small[57_000:57_002])
     assert roster.counts_of(some).dtype == roster.counts.dtype == np.int64
     assert np.array_equal(np.concatenate(list(roster.count_blocks())), roster.counts)
     assert roster.class_totals.tolist() == np.bincount(y[crowd.indices], minlength=classes).tolist()
+
+
+def test_of_a_crowds_label_counts_no_table_is_kept_before_somebody_asks_for_one(crowd: Federation) -> None:
+    """Of few clients the table is kept from the first look on, and the lists are looked at no more."""
+    asked: list[Any] = []
+
+    def count(some: Any) -> Array:
+        asked.append(some)
+        return crowd.take_census(some)
+
+    roster, few = (Roster(crowd.dataset, crowd.sizes[:n], counts=count) for n in (crowd.clients, 100))
+    assert np.array_equal(roster.look_at_counts(), crowd.take_census())
+    assert np.array_equal(roster.counts_of(np.arange(3)), roster.small_counts[:3])
+    assert len(asked) == 3
+    assert np.array_equal(roster.counts_of(np.arange(3)), few.counts_of(np.arange(3)))
+    assert len(asked) == 4
+    few.counts_of(np.arange(5))
+    assert len(asked) == 4
+
+
+def test_a_crowd_of_equal_clients_says_once_how_much_each_holds(crowd: Federation) -> None:
+    """Here, and where a roster has travelled to."""
+    equal = Federation(crowd.dataset, np.resize(np.arange(300), 2 * MANY), 2 * np.arange(MANY + 1))
+    for found in (Roster.of(equal), pickle.loads(pickle.dumps(Roster.of(equal)))):
+        assert found.sizes.strides == found.budget.strides == found.weigh.strides == (0,)
+        assert found.sizes.dtype == np.int64
+        assert found.sizes.tolist() == [2] * MANY
 
 
 def test_a_crowds_roster_travels_in_few_bytes(crowd: Federation) -> None:

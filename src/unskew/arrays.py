@@ -20,15 +20,30 @@ BLOCK = 1 << 17
 """Numbers that are worked on at a time where all of them at once would take as much memory as they themselves."""
 
 
+def small_type(most: int, rows: int) -> type[np.integer[Any]]:
+    """What so many rows of whole numbers from 0 to ``most`` are kept in: the smallest type that holds them; few in
+    int64."""
+    kinds = (np.uint8, np.uint16, np.int32) if rows >= MANY else ()
+    return next((kind for kind in kinds if most <= np.iinfo(kind).max), np.int64)
+
+
 def in_few_bytes(values: Array, most: int, of: int | None = None) -> Array:
-    """Whole numbers from 0 to ``most``: many rows of them in the smallest type that holds them, few in int64.
+    """Whole numbers from 0 to ``most`` in their ``small_type``.
 
     To look up, not to reckon with: what is taken out to be added up is widened first. ``of``: how many rows there are,
     where these are some of them.
     """
-    kinds = (np.uint8, np.uint16, np.int32) if (of or len(values)) >= MANY else ()
-    kind = next((kind for kind in kinds if most <= np.iinfo(kind).max), np.int64)
-    return np.asarray(values, kind)
+    return np.asarray(values, small_type(most, of or len(values)))
+
+
+def told_once(values: Array) -> Array:
+    """The same numbers in int64; where many are all equal, one of them that is seen as so many.
+
+    Such a view takes the memory of one number. It is read like any array, and cannot be written to.
+    """
+    if len(values) < MANY or (values != values[0]).any():
+        return values.astype(np.int64, copy=False)
+    return np.broadcast_to(np.int64(values[0]), values.shape)
 
 
 def wide_blocks(values: Array) -> Iterator[Array]:

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unskew.arrays import BLOCK, Array, in_few_bytes
+from unskew.arrays import BLOCK, MANY, Array, in_few_bytes, told_once
 from unskew.core.sharing import Sharing
 from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
-from unskew.data.federation import Federation, shown_name
+from unskew.data.federation import EVERYBODY, Federation, shown_name
 from unskew.errors import InputError
 from unskew.network import Wireless
 
@@ -27,6 +27,9 @@ NO_COUNTS = (
 )
 
 Derived = TypeVar("Derived")
+
+TakeCensus = Callable[[Array | slice], Array]
+"""Counts the labels of the clients that it is given, a row each."""
 
 
 class Roster:
@@ -47,7 +50,7 @@ class Roster:
         budget: Array | None = None,
         weigh: Array | None = None,
         pooled: Array | None = None,
-        counts: Array | Callable[[], Array] | None = None,
+        counts: Array | TakeCensus | None = None,
         names: tuple[str, ...] | None = None,
         network: Wireless | None = None,
         sharing: tuple[Sharing, ...] = (),
@@ -105,15 +108,22 @@ class Roster:
 
     @property
     def small_counts(self) -> Array:
-        """The same in few bytes: to look up, and not to reckon with before it is widened."""
+        """The same in few bytes: to look up, and not to reckon with before it is widened. Kept from then on."""
         if self._counts is None:
             raise InputError(f"the method {NO_COUNTS}")
-        self._counts = self._counts() if callable(self._counts) else self._counts
+        self._counts = self._counts(EVERYBODY) if callable(self._counts) else self._counts
         return self._counts
+
+    def look_at_counts(self, clients: Array | slice = EVERYBODY) -> Array:
+        """The rows of these clients in few bytes. A crowd's are counted when somebody asks, and no table of them all is
+        kept: a round looks at those of a cohort, and most methods at none."""
+        if callable(self._counts) and self.clients >= MANY:
+            return self._counts(clients)
+        return self.small_counts[clients]
 
     def counts_of(self, clients: Array | slice) -> Array:
         """The label counts of these clients, a row each."""
-        return self.small_counts[clients].astype(np.int64, copy=False)
+        return self.look_at_counts(clients).astype(np.int64, copy=False)
 
     def count_blocks(self) -> Iterator[Array]:
         """The label counts of all clients, some at a time."""
@@ -128,7 +138,7 @@ class Roster:
     @cached_property
     def class_totals(self) -> Array:
         """Samples of each class, of all clients: added up once, for there may be a million."""
-        return np.asarray(self.small_counts.sum(0, dtype=np.int64))
+        return np.asarray(sum(held.sum(0) for held in self.count_blocks()))
 
     def relative(self, client: int) -> float:
         """What a client weighs, relative to the mean client."""
@@ -176,7 +186,7 @@ class Roster:
             self._lifted = key, Lifted(self, more, counted)
         return self._lifted[1]
 
-    def after(self, sharing: Sharing, sizes: Array, counts: Array | Callable[[], Array] | None) -> Roster:
+    def after(self, sharing: Sharing, sizes: Array, counts: Array | TakeCensus | None) -> Roster:
         """The same clients once raw samples were moved: they hold so many now."""
         if sharing.pooled is not None:
             spent, asked = sharing.pooled
@@ -234,7 +244,10 @@ class Lifted(Roster):
         self._counts = self._lifted_counts if before.counted else None
         self._lifted = None
 
-    def _lifted_counts(self) -> Array:
+    def _lifted_counts(self, clients: Array | slice) -> Array:
+        if clients is not EVERYBODY:
+            held = self._before.counts_of(clients)
+            return held + self._more(held)
         most, blocks = int(self.sizes.max(initial=0)), self._before.count_blocks()
         return np.concatenate(
             [in_few_bytes(held + self._more(held), most, of=self.clients) for held in blocks]
@@ -270,7 +283,7 @@ def _travelled(
     dataset: Dataset, sizes: Array, budget: Array, weigh: Array, pooled: Array | None, mean_weight: float
 ) -> Roster:
     # whoever reckons with them, a part of a user's own too, need not know what they travelled in
-    wide = {id(rows): rows.astype(np.int64, copy=False) for rows in (sizes, budget, weigh)}
+    wide = {id(rows): told_once(rows) for rows in (sizes, budget, weigh)}
     sizes, budget, weigh = (wide[id(rows)] for rows in (sizes, budget, weigh))
     return Roster(dataset, sizes, budget=budget, weigh=weigh, pooled=pooled, mean_weight=mean_weight)
 

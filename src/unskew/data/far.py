@@ -10,7 +10,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.aside import Aside, Purpose
-from unskew.data.federation import Federation
+from unskew.data.federation import EVERYBODY, Federation
 from unskew.errors import InputError
 
 
@@ -43,10 +43,10 @@ class FarFederation(Federation):
         }
         return cls(dataset, none, _offsets(sizes), names=names, given_counts=counts, **kept)
 
-    def take_census(self) -> Array:
+    def take_census(self, clients: Array | slice = EVERYBODY) -> Array:
         if self.given_counts is None:
             raise InputError("these clients did not give their label counts")
-        return self.given_counts
+        return self.given_counts[clients]
 
     def set_aside(self, *shares: Any, **more: Any) -> Federation:
         """As it is: these clients have set aside what they were told to, where they live."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.arrays import BLOCK, Array, in_few_bytes
+from unskew.arrays import BLOCK, Array, in_few_bytes, small_type, told_once
 from unskew.data.aside import Aside, Purpose, Split, refuse_nothing, split_clients, split_pool
 from unskew.data.dataset import Dataset, Kind
 from unskew.errors import InputError
@@ -21,10 +21,17 @@ if TYPE_CHECKING:
     from unskew.network import Wireless
 
 
+EVERYBODY = slice(None)
+"""All clients, wherever some of them may be named."""
+
+
 def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
-    """The (client x class) matrix of label counts, in few bytes; made some clients at a time."""
+    """The (client x class) matrix of label counts, in few bytes; made some clients at a time.
+
+    ``offsets`` may be a stretch of all: then these clients' rows are made.
+    """
     clients, sizes = len(offsets) - 1, np.diff(offsets)
-    counts = np.zeros((clients, classes), in_few_bytes(sizes, int(sizes.max(initial=0))).dtype)
+    counts = np.zeros((clients, classes), small_type(int(sizes.max(initial=0)), clients))
     end, first = int(offsets[-1]), 0
     while first < clients:
         reach = offsets.dtype.type(
@@ -37,6 +44,16 @@ def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
         counts[first:last] = np.bincount(cell, minlength=(last - first) * classes).reshape(-1, classes)
         first = last
     return counts
+
+
+def census_of(y: Array, indices: Array, offsets: Array, classes: int, clients: Array) -> Array:
+    """The same rows of these clients alone, in any order."""
+    begin, end = (np.asarray(offsets[clients + more], np.int64) for more in (0, 1))
+    sizes = end - begin
+    ends = np.cumsum(sizes)
+    places = np.arange(sizes.sum()) + np.repeat(begin - ends + sizes, sizes)
+    cell = np.repeat(np.arange(len(clients)), sizes) * classes + y[indices[places]]
+    return np.bincount(cell, minlength=len(clients) * classes).reshape(-1, classes)
 
 
 def shown_name(names: Sequence[str] | None, client: int) -> str:
@@ -150,8 +167,8 @@ class Federation:
 
     @cached_property
     def sizes(self) -> Array:
-        """How many samples each client holds."""
-        return np.diff(self.offsets).astype(np.int64, copy=False)
+        """How many samples each client holds; said once where many hold equally many."""
+        return told_once(np.diff(self.offsets))
 
     @property
     def typical(self) -> int:
@@ -163,9 +180,13 @@ class Federation:
         """The (client x class) matrix of label counts."""
         return self.take_census().astype(np.int64, copy=False)
 
-    def take_census(self) -> Array:
-        """The same in few bytes, made anew."""
-        return census(self.dataset.y, self.indices, self.offsets, self.dataset.classes)
+    def take_census(self, clients: Array | slice = EVERYBODY) -> Array:
+        """The rows of these clients, of a stretch in few bytes; counted anew each time."""
+        data = self.dataset
+        if isinstance(clients, slice):
+            first, last, _ = clients.indices(self.clients)
+            return census(data.y, self.indices, self.offsets[first : last + 1], data.classes)
+        return census_of(data.y, self.indices, self.offsets, data.classes, np.asarray(clients, np.int64))
 
     def move_lists(self, indices: Array, offsets: Array) -> None:
         """Keep the same lists in other memory, such as one that several processes share, and no second time."""

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unskew.arrays import Array, in_few_bytes
 from unskew.errors import InputError
 
-Array = npt.NDArray[Any]
-
 PAIRWISE_LIMIT = 20_000  # clients; the matrix of pairs then takes 3.2 GB
-_BLOCK_CELLS = 1 << 18  # rows are taken in blocks that stay in the processor's cache
+_BLOCK_CELLS = 1 << 18  # rows whose measures are added up together
+_CACHE_CELLS = 1 << 15  # of them, as many as stay in the processor's cache are measured at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +82,9 @@ def skew(
     """
     table = _checked(counts)
     clients, classes = table.shape
-    sizes = table.sum(axis=1, dtype=np.int64)
+    sizes = _row_sums(table)
     pooled = table.sum(axis=0, dtype=np.int64)
-    samples = int(sizes.sum())
+    samples = int(pooled.sum())
     if not samples:
         raise InputError("there is nothing to measure: the count matrix holds no samples")
     p = pooled / samples if reference is None else _distribution(reference, "the reference")
@@ -97,16 +96,13 @@ def skew(
     every = np.empty((4, clients if per_client else 0))
     system, empty = np.zeros(4), 0
     for rows in _blocks(clients, classes):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            p_k = table[rows] / sizes[rows, None]
-        middle = (p_k + p) / 2
-        apart = (_divergence(p_k, middle) + _divergence(np.broadcast_to(p, p_k.shape), middle)) / 2
-        distance, entropies = np.abs(p_k - p).sum(axis=1), -_divergence(p_k, np.ones(classes))
-        found = np.stack([distance, _divergence(p_k, p), apart, entropies])
-        held = sizes[rows] > 0
-        weights = sizes[rows][held] / samples
+        block, wide = table[rows], sizes[rows].astype(np.int64, copy=False)
+        few = _blocks(len(block), classes, _CACHE_CELLS)
+        found = np.concatenate([_measured(block[some], wide[some], p) for some in few], axis=1)
+        held = wide > 0
+        weights = wide[held] / samples
         system += [weights @ one[held] for one in found]
-        empty += int((table[rows] == 0).sum())
+        empty += block.size - int(np.count_nonzero(block))
         if per_client:
             every[:, rows] = found
     emds, klds, jsds, entropies = every
@@ -126,12 +122,29 @@ def skew(
         clients=clients,
         samples=samples,
         classes=classes,
-        sizes=sizes if per_client else sizes[:0],
+        sizes=(sizes if per_client else sizes[:0]).astype(np.int64, copy=False),
         emd_per_client=emds,
         kld_per_client=klds,
         jsd_per_client=jsds,
         entropy_per_client=entropies,
     )
+
+
+def _measured(counts: Array, sizes: Array, p: Array) -> Array:
+    """EMD, KLD and JSD of these clients' distributions from ``p``, and their entropies: a row a measure."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        p_k = counts / sizes[:, None]
+    middle = (p_k + p) / 2
+    apart = (_divergence(p_k, middle) + _divergence(np.broadcast_to(p, p_k.shape), middle)) / 2
+    distance, entropies = np.abs(p_k - p).sum(axis=1), -_divergence(p_k, np.ones(len(p)))
+    return np.stack([distance, _divergence(p_k, p), apart, entropies])
+
+
+def _row_sums(table: Array) -> Array:
+    """How many samples each client holds, in few bytes where clients are many."""
+    (clients, classes), most = table.shape, int(table.max()) * table.shape[1]
+    sums = (table[rows].sum(axis=1, dtype=np.int64) for rows in _blocks(clients, classes))
+    return np.concatenate([in_few_bytes(some, most, of=clients) for some in sums])
 
 
 def system_emd(counts: Array) -> float:
@@ -207,9 +220,9 @@ def _gini(sizes: Array) -> float:
     for value, many in zip(values.tolist(), times.tolist(), strict=True):
         total += value * many * (2 * before + many - n)  # of the ranks of equal sizes, one after the other
         before += many
-    return float(total / (n * int(sizes.sum())))
+    return float(total / (n * int(sizes.sum(dtype=np.int64))))
 
 
-def _blocks(rows: int, columns: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_CELLS // max(1, columns))
+def _blocks(rows: int, columns: int, cells: int = _BLOCK_CELLS) -> Iterator[slice]:
+    step = max(1, cells // max(1, columns))
     return (slice(start, start + step) for start in range(0, rows, step))

@@ -390,7 +390,7 @@ def _prepared(
 
 def _measured(roster: Roster) -> dict[str, Any]:
     """How skewed the labels are, as one number per measure."""
-    told = skew(roster.small_counts, per_client=False).as_dict(per_client=False)
+    told = skew(roster.look_at_counts(), per_client=False).as_dict(per_client=False)
     scarce = told.pop("scarcity")  # under the names that `unskew diagnose --json` has
     named = {"scarcity": "at_most", "scarcity_below": "below", "scarcity_threshold": "threshold"}
     return told | {name: scarce[key] for name, key in named.items()}
