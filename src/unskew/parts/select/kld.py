@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.arrays import Array
+from unskew.arrays import Array, in_few_bytes, small_type
 from unskew.core.ledger import NUMBER_BYTES
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
@@ -72,12 +73,13 @@ class KLD(Select):
     def select(
         self, count: int, exclude: Ids, roster: Roster, memory: Memory, rng: np.random.Generator
     ) -> tuple[Cohort, Memory]:
-        free = np.delete(np.arange(roster.clients), exclude)  # a set of a million takes most of a second
-        willing = rng.permutation(free)[: self._willing(roster.clients)]
-        ordered = willing[np.argsort(-roster.sizes[willing], kind="stable")]
+        free = np.arange(roster.clients, dtype=small_type(roster.clients, roster.clients))
+        free = np.delete(free, exclude) if len(exclude) else free
+        rng.shuffle(free)  # where it lies, and in few bytes: there may be a million
+        willing = free[: self._willing(roster.clients)]
         clients, amounts, divergence = balanced(
-            roster.small_counts,
-            ordered,
+            roster.look_at_counts,
+            largest_first(willing, roster.sizes),
             most=min(self.h, count),
             threshold=self.threshold,
             classes=rng.permutation(roster.dataset.classes),
@@ -98,38 +100,57 @@ class KLD(Select):
         return max(1, round(self.willing * clients)) if self.willing < 1 else int(self.willing)
 
 
+def largest_first(clients: Ids, sizes: Array) -> Ids:
+    """These clients ordered by size, those of equal size as they come."""
+    if not any(sizes.strides):  # said once for all: nobody is larger
+        return clients
+    most = int(sizes.max(initial=0))
+    # numbers of one or two bytes are ordered many times faster
+    behind = in_few_bytes(most - sizes[clients], most)
+    return clients[np.argsort(behind, kind="stable")]
+
+
 def balanced(
-    counts: Array, ordered: Ids, *, most: int, threshold: float, classes: Ids, onward: bool = True
+    counts: Array | Callable[[Ids], Array],
+    ordered: Ids,
+    *,
+    most: int,
+    threshold: float,
+    classes: Ids,
+    onward: bool = True,
 ) -> tuple[Ids, Ids, float]:
     """Algorithm 2 over ``ordered`` clients, the largest first: who, how much of each class, and the divergence.
 
-    ``classes`` is the order in which equally scarce classes come.
+    ``counts`` are all clients' label counts, or what gives the rows of some. ``classes`` is the order in which equally
+    scarce classes come.
     """
-    volume = np.zeros(counts.shape[1], np.int64)
-    if not len(ordered) or most < 1 or not counts[ordered[0]].any():
+    counts_of = counts if callable(counts) else counts.__getitem__
+    volume = np.zeros(len(classes), np.int64)
+    first = counts_of(ordered[:1]).astype(np.int64)
+    if most < 1 or not first.any():
         return np.zeros(0, np.int64), np.zeros((0, len(volume)), np.int64), uneven(volume)
     taken, lacking = np.zeros(len(ordered), bool), np.zeros(len(volume), bool)
-    places, amounts, at, cap = [0], [counts[ordered[0]].astype(np.int64)], 0, int(counts[ordered[0]].max())
+    places, amounts, at, cap = [0], [first[0]], 0, int(first.max())
     taken[0] = True
-    volume += amounts[0]
+    volume += first[0]
     while len(places) < most and uneven(volume) >= threshold:
         found = None
         for scarce in classes[np.argsort(volume[classes], kind="stable")]:
             if volume[scarce] >= cap:
                 break
             if not lacking[scarce]:
-                found = _holder(counts, ordered, taken, int(scarce), at + 1 if onward else 0)
+                found = _holder(counts_of, ordered, taken, int(scarce), at + 1 if onward else 0)
                 if found is not None:
                     break
                 lacking[scarce] = True
         if found is None:
             break
         at = found
-        amounts.append(np.minimum(cap - volume, counts[ordered[at]]))
+        amounts.append(np.minimum(cap - volume, counts_of(ordered[at : at + 1])[0]))
         volume += amounts[-1]
         taken[at] = True
         places.append(at)
-    return ordered[places], np.stack(amounts), uneven(volume)
+    return ordered[places].astype(np.int64), np.stack(amounts), uneven(volume)
 
 
 def uneven(volume: Array) -> float:
@@ -141,13 +162,15 @@ def uneven(volume: Array) -> float:
 
 
 def _holder(
-    counts: Array, ordered: Ids, taken: Array, wanted: int, start: int, block: int = 2048
+    counts_of: Callable[[Ids], Array], ordered: Ids, taken: Array, wanted: int, start: int
 ) -> int | None:
     """The place of the first client from ``start`` on, and around the end, that is free and holds the class."""
     for low, high in ((start, len(ordered)), (0, min(start, len(ordered)))):
-        for first in range(low, high, block):  # the first holder is mostly near: no need to look at all
-            some = slice(first, min(high, first + block))
-            hits = (counts[ordered[some], wanted] > 0) & ~taken[some]
+        block = 32  # the first holder is mostly near: no need to look at all
+        while low < high:
+            some = slice(low, min(high, low + block))
+            hits = (counts_of(ordered[some])[:, wanted] > 0) & ~taken[some]
             if hits.any():
-                return first + int(hits.argmax())
+                return low + int(hits.argmax())
+            low, block = some.stop, min(2 * block, 8192)
     return None
