@@ -41,6 +41,12 @@ class NiidLabels(Family):
             counts[owners, y] = equal_shares(int(task.sizes[y]), len(owners), rng)
         return counts
 
+    def unlimited(self, task: PartitionTask) -> Array:
+        """A class is the same share of all for each of its owners."""
+        no_more_than_classes(self.k, task.classes, "k of niid_labels")
+        owns = self._owned(task)
+        return np.asarray(owns / owns.sum(axis=0) / task.classes)
+
     def _owned(self, task: PartitionTask) -> Array:
         """[clients, classes]: who owns which class."""
         present = task.present
