@@ -9,6 +9,7 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.run import hint_when_interrupted
+from unskew.cli.stopping import HeedStop
 
 
 @app.command(hidden=True)
@@ -20,8 +21,9 @@ def cell(
     from unskew.runs.running import resume, run
 
     spec, folder, renewed = read_cell(file)
+    watch = [Listening(file), HeedStop()]
     with hint_when_interrupted(folder):
         if (folder / "spec.json").exists():
-            resume(folder, progress=False, watch=[Listening(file)], **renewed)
+            resume(folder, progress=False, watch=watch, **renewed)
         else:
-            run(spec, out=folder, progress=False, watch=[Listening(file)])
+            run(spec, out=folder, progress=False, watch=watch)

@@ -16,7 +16,7 @@ import typer
 from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings, written
-from unskew.cli.stopping import Interrupted
+from unskew.cli.stopping import HeedStop, Interrupted
 from unskew.readings import Reading, validation_key
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(
 
     folder = out or default_folder(spec)
     with hint_when_interrupted(folder):
-        show(start(spec, out=folder, progress=not as_json), as_json)
+        show(start(spec, out=folder, progress=not as_json, watch=[HeedStop()]), as_json)
 
 
 RENEWED = {
@@ -112,7 +112,7 @@ def resume(
     from unskew.runs.running import resume as go_on
 
     with hint_when_interrupted(folder):
-        show(go_on(folder, progress=not as_json, **written(settings)), as_json)
+        show(go_on(folder, progress=not as_json, watch=[HeedStop()], **written(settings)), as_json)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,22 @@ class Interrupted(SystemExit):
         super().__init__(130)
 
 
+_stopping = False
+"""Whether this command was told to stop."""
+
+
+class HeedStop:
+    """A watcher that ends a run after a round, if it was told to stop and went on all the same.
+
+    Python drops an exception that a signal raises while it cleans something up (``__del__``, a callback of the garbage
+    collector), and KeyboardInterrupt is such a one.
+    """
+
+    def round_ended(self, round: object) -> None:
+        if _stopping:
+            raise KeyboardInterrupt
+
+
 @contextlib.contextmanager
 def stopped_as_by_ctrl_c() -> Iterator[None]:
     """SIGTERM and SIGHUP raise KeyboardInterrupt, once: one that comes while a run is being saved is late.
@@ -25,13 +41,14 @@ def stopped_as_by_ctrl_c() -> Iterator[None]:
     A sweep is such a case: the terminal sends Ctrl-C to its runs, and then it asks them to end. A second Ctrl-C still
     interrupts the saving. What the caller had set to be ignored (``nohup``) stays ignored.
     """
-    stopping = False
+    global _stopping
+    _stopping = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping and number in POLITE:
+        global _stopping
+        if _stopping and number in POLITE:
             return
-        stopping = True
+        _stopping = True
         raise KeyboardInterrupt
 
     before = {}
