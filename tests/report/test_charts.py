@@ -60,8 +60,8 @@ def test_titles_state_what_is_seen() -> None:
     assert client_class_matrix(counts, measured, ["a", "b"], "").title.text == (
         "A client lacks 0.7 of the 2 classes on average"
     )
-    assert emd_histogram(measured).title.text == "No client lies beyond EMD 1.0"
-    assert client_sizes(measured).title.text == "1 of 3 clients holds at most 50 samples"
+    assert themed(emd_histogram(measured))["title"]["text"] == "No client lies beyond EMD 1.0"
+    assert themed(client_sizes(measured))["title"]["text"] == "1 of 3 clients holds at most 50 samples"
 
 
 @pytest.mark.parametrize(

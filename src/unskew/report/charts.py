@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from unskew.data.federation import shown_name
 from unskew.metrics import Skew
+from unskew.report.assembly import Picture, below, beside, layered
 from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
 from unskew.report.theme import BLUE, INK, MUTED, RED, inline
 
 Counts = npt.NDArray[Any]
-Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
 
 MOST_BUBBLES = 60  # clients or classes; beyond that a bubble is too small to compare and colour takes over
 MOST_COLUMNS = 320  # two pixels a client
@@ -45,15 +45,15 @@ def partition_picture(
     ``names`` are the clients' own, where they have any.
     """
     half = (PLOT - GAP) // 2
-    below = alt.hconcat(
+    matrix = client_class_matrix(counts, skew, labels, about, names=names)
+    summaries = beside(
         emd_histogram(skew, width=half),
         client_sizes(skew, scarce=scarce, width=half, names=names),
         spacing=GAP,
         bounds="flush",  # aligns the plots themselves, so that titles stand on one line
-    ).resolve_scale(color="independent")
-    return alt.vconcat(client_class_matrix(counts, skew, labels, about, names=names), below).resolve_scale(
-        color="independent", size="independent"
+        resolve={"scale": {"color": "independent"}},
     )
+    return below(matrix, summaries, resolve={"scale": {"color": "independent", "size": "independent"}})
 
 
 def client_class_matrix(
@@ -151,14 +151,13 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
     mark = [{"emd": skew.emd, "text": f"system {skew.emd:.2f}"}]
     system = alt.Chart(inline(mark)).encode(x=alt.X("emd:Q"))
     left = skew.emd > 1.0
-    return alt.layer(
+    return layered(
         bands,
         histogram,
         system.mark_rule(color=INK, strokeWidth=2),
         system.mark_text(
             align="right" if left else "left", dx=-6 if left else 6, baseline="top", fontWeight=600
         ).encode(text=alt.Text("text:N"), y=alt.YValue(3)),  # type: ignore[no-untyped-call]
-    ).properties(
         width=width,
         height=height,
         title=alt.TitleParams(
@@ -212,7 +211,7 @@ def client_sizes(
             .encode(y=alt.Y("at:Q"))
         )
         layers = [chart, line] if sizes.max(initial=0) >= scarce else [chart]
-        return alt.layer(*layers).properties(width=width, height=height, title=title)
+        return layered(*layers, width=width, height=height, title=title)
     edges, log = _size_edges(sizes)
     values = []
     for a, b in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):

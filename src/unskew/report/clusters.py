@@ -11,6 +11,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.federation import shown_name
+from unskew.report.assembly import Picture, layered
 from unskew.report.theme import MUTED, ON_LIGHT, PALETTE, RULE, WIDTH, inline
 
 STEP = 11.0  # pixels between neighbours
@@ -36,7 +37,7 @@ def cluster_picture(
     subtitle: str = "",
     *,
     names: Sequence[str] | None = None,
-) -> Any:
+) -> Picture:
     """Stars of clusters, the largest first; a node's colour is the class of more than half of its samples."""
     order = sorted(clusters, key=lambda c: (c.head is None, -len(c.members)))
     nodes: list[dict[str, Any]] = []
@@ -62,7 +63,8 @@ def cluster_picture(
         x += 2 * radius + 8
         deepest = max(deepest, 2 * radius + 20)
     height = y + deepest
-    return _drawn(nodes, links, notes, labels, height).properties(
+    return layered(
+        *_layers(nodes, links, notes, labels, height),
         width=WIDTH,
         height=height,
         title=alt.TitleParams(title, subtitle=subtitle),
@@ -70,13 +72,13 @@ def cluster_picture(
     )
 
 
-def _drawn(
+def _layers(
     nodes: list[dict[str, Any]],
     links: list[dict[str, Any]],
     notes: list[dict[str, Any]],
     labels: Sequence[str],
     height: float,
-) -> Any:
+) -> list[alt.Chart]:
     across = alt.X("x:Q").scale(domain=[0, WIDTH], nice=False).axis(None)
     down = alt.Y("y:Q").scale(domain=[height, 0], nice=False).axis(None)
     held = {node["holds"] for node in nodes}
@@ -93,7 +95,7 @@ def _drawn(
         color=legend,
         tooltip=[alt.Tooltip("client:N"), alt.Tooltip("holds:N"), alt.Tooltip("samples:Q")],
     )
-    layers = [
+    return [
         alt.Chart(inline(links))
         .mark_rule(color=MUTED, opacity=0.45)
         .encode(x=across, y=down, x2=alt.X2("x2:Q"), y2=alt.Y2("y2:Q")),
@@ -108,7 +110,6 @@ def _drawn(
         .mark_text(fontSize=10, color=MUTED)
         .encode(x=across, y=down, text=alt.Text("text:N")),
     ]
-    return alt.layer(*layers)
 
 
 def _around(members: int, middle: tuple[float, float], centred: bool) -> Array:

@@ -12,7 +12,7 @@ from unskew.report.page import Figure, output, save_page
 from unskew.report.theme import themed
 
 if TYPE_CHECKING:
-    import altair as alt
+    from unskew.report.assembly import Picture
 
 FORMATS = (".html", ".png", ".svg", ".pdf")
 
@@ -28,7 +28,7 @@ def picture_target(path: str | Path) -> Path:
     return output(place, "the picture")
 
 
-def save_chart(chart: alt.TopLevelMixin, path: str | Path, title: str) -> Path:
+def save_chart(chart: Picture, path: str | Path, title: str) -> Path:
     """Write a chart as HTML, PNG, SVG or PDF, whole or not at all."""
     place = picture_target(path)
     specification = themed(chart)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import altair as alt
+    from unskew.report.assembly import Picture
 
 # Okabe and Ito's colours: told apart by every common kind of colour blindness, and in grey print
 BLUE, ORANGE, GREEN, RED, SKY, PINK, YELLOW = PALETTE = (
@@ -102,7 +102,7 @@ def inline(rows: Iterable[Mapping[str, Any]]) -> Any:
     return alt.InlineData(values=tuple(rows))
 
 
-def themed(chart: alt.TopLevelMixin) -> dict[str, Any]:
+def themed(chart: Picture) -> dict[str, Any]:
     """A chart as a finished Vega-Lite specification in this theme."""
     specification: dict[str, Any] = chart.to_dict(validate=CHECKED)
     specification["config"] = config()

@@ -14,16 +14,26 @@ from typing import Any, Literal
 import altair as alt
 
 from unskew.readings import METRICS, Reading
+from unskew.report.assembly import Assembled, Picture, below, beside, layered
 from unskew.report.results.gather import Record, moved, number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
 from unskew.report.theme import MUTED, inline
 
-Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
-
 MOST_POINTS = 240  # of one curve; a screen has no more columns to tell apart
 WIDTH = 980
 GAP = 96
+FIRST = "first"
+"""The view whose legend is clicked for all."""
+
+CHOICE = {
+    "name": "chosen",
+    "select": {"type": "point", "fields": ["label"], "toggle": "true"},
+    "bind": "legend",
+    "views": [FIRST],
+}
+"""The selection that a click on the legend makes."""
+
 EXTRA = {
     "weight_divergence": "Weight divergence from the centralised model",
     "validation_accuracy": "Accuracy on the samples set aside for validation",
@@ -69,7 +79,6 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
     others: dict[str | Reading, str] = {m: f"Global test {m.title} over rounds" for m in rows[0].metrics[1:]}
     if "log_loss" not in {m.name for m in rows[0].metrics}:
         others[METRICS["log_loss"]] = "Loss on the global test set"
-    chosen = alt.selection_point(fields=["label"], bind="legend", toggle="true", name="chosen")
     half = (width - GAP) // 2
     goals = [to.target for to in rows[0].reached if to.asked]
     first = panel(
@@ -79,16 +88,16 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
         measure=metric,
         width=width,
         height=320,
-        chosen=chosen,
+        clickable=True,
         goals=goals,
-    ).add_params(chosen)
+    ).with_name(FIRST)
     # the bound's data was brought together beforehand: bytes of its rounds compare with nothing
     moving = [row for row in rows if not row.group.bound]
     timed = [
         row for row in moving if all(line.get("air_s") for run in row.group.counted for line in run.lines)
     ]
     small = [
-        panel(some, looks, title, axis, metric, width=half, height=220, chosen=chosen)
+        panel(some, looks, title, axis, metric, width=half, height=220, clickable=True)
         for some, title, axis in (
             (moving, f"{what} against bytes", BYTES),
             (rows, f"{what} against compute", STEPS),
@@ -96,12 +105,18 @@ def learning_curves(rows: Sequence[Row], looks: Mapping[str, Style], *, width: i
         )
         if some
     ] + [
-        panel(rows, looks, title, measure=measure, width=half, height=220, chosen=chosen)
+        panel(rows, looks, title, measure=measure, width=half, height=220, clickable=True)
         for measure, title in (others | EXTRA).items()
         if any(_points(row, ROUNDS, measure) for row in rows)
     ]
-    pairs = [alt.hconcat(*small[at : at + 2], spacing=GAP // 2) for at in range(0, len(small), 2)]
-    return alt.vconcat(first, *pairs, spacing=28).resolve_scale(color="shared", strokeDash="shared")
+    pairs = [beside(*small[at : at + 2], spacing=GAP // 2) for at in range(0, len(small), 2)]
+    return below(
+        first,
+        *pairs,
+        spacing=28,
+        resolve={"scale": {"color": "shared", "strokeDash": "shared"}},
+        params=[CHOICE],
+    )
 
 
 def panel(
@@ -113,12 +128,12 @@ def panel(
     *,
     width: int,
     height: int,
-    chosen: Any = None,
+    clickable: bool = False,
     goals: Sequence[float] = (),
     legend: Literal["top", "bottom"] = "top",
     room: int = WIDTH,
-) -> Picture:
-    """One set of curves; ``chosen`` is the selection that the legend makes, where it can be clicked.
+) -> Assembled:
+    """One set of curves; ``clickable`` where a click on the legend singles them out.
 
     ``room`` is how wide the legend may be.
     """
@@ -166,7 +181,7 @@ def panel(
             base.mark_area().encode(
                 y=alt.Y("low:Q").scale(zero=False, nice=True),
                 y2=alt.Y2("high:Q"),
-                opacity=_seen(chosen, 0.13, 0.0),
+                opacity=_seen(clickable, 0.13, 0.0),
             )
         )
     if goals:
@@ -183,17 +198,17 @@ def panel(
         ]
     layers.append(
         base.mark_line(strokeJoin="round", point=dots).encode(
-            y=y, strokeDash=dash.legend(None), opacity=_seen(chosen, 1.0, 0.08)
+            y=y, strokeDash=dash.legend(None), opacity=_seen(clickable, 1.0, 0.08)
         )
     )
-    return alt.layer(*layers).properties(width=width, height=height, title=title)
+    return layered(*layers, width=width, height=height, title=title)
 
 
-def _seen(chosen: Any, shown: float, hidden: float) -> Any:
+def _seen(clickable: bool, shown: float, hidden: float) -> Any:
     """An opacity that a click on the legend may take away."""
-    if chosen is None:
+    if not clickable:
         return alt.OpacityValue(shown)
-    return alt.OpacityValue(hidden, condition=[{"param": chosen.name, "value": shown}])
+    return alt.OpacityValue(hidden, condition=[{"param": CHOICE["name"], "value": shown}])
 
 
 def _points(row: Row, axis: Axis, measure: str | Reading) -> list[dict[str, Any]]:

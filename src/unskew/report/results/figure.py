@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 
-import altair as alt
-
+from unskew.report.assembly import Picture, below, in_columns
 from unskew.report.results.comparison import Comparison
-from unskew.report.results.curves import Picture, panel
+from unskew.report.results.curves import panel
 from unskew.report.results.look import styles
 from unskew.report.results.pictures import NAMES, final_intervals
 from unskew.report.results.statistics import Spread
@@ -63,7 +62,7 @@ def _drawn(compared: Comparison, curves: int, ends: int, names: int, *, beside: 
         metric = rows[0].metric
         title = f"Global test {metric.title} over rounds" + (f" · {problem.name}" if several else "")
         pictures.append(
-            alt.concat(
+            in_columns(
                 panel(
                     rows,
                     looks,
@@ -87,4 +86,4 @@ def _drawn(compared: Comparison, curves: int, ends: int, names: int, *, beside: 
                 spacing=40 if beside else 24,
             )
         )
-    return alt.vconcat(*pictures, spacing=36).resolve_scale(color="shared", strokeDash="shared")
+    return below(*pictures, spacing=36, resolve={"scale": {"color": "shared", "strokeDash": "shared"}})

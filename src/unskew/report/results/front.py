@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import altair as alt
 
+from unskew.report.assembly import Picture, layered
 from unskew.report.results import words
-from unskew.report.results.curves import WIDTH, Picture
+from unskew.report.results.curves import WIDTH
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
 from unskew.report.theme import PAPER, inline
@@ -123,7 +124,7 @@ def front_picture(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int
         .legend(title="leaves a client beyond updates", orient="top", symbolFillColor=PAPER)
     )
     on = alt.datum.front == "on the front"
-    return alt.layer(
+    return layered(
         base.transform_filter(on)
         .mark_point(size=170, filled=True, opacity=1)
         .encode(color=tone, shape=shape),
@@ -136,7 +137,9 @@ def front_picture(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int
             .encode(text=alt.Text("label:N"))
             for side, dy in (("above", -15), ("below", 17))
         ),
-    ).properties(width=width, height=300)
+        width=width,
+        height=300,
+    )
 
 
 def _sides(choices: Sequence[TradeOff]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from unskew.report.assembly import Picture, layered
 from unskew.report.page import Block, Figure, Paragraph, TableBlock
-from unskew.report.results.curves import WIDTH, Picture
+from unskew.report.results.curves import WIDTH
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style
@@ -107,4 +108,4 @@ def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapp
         .mark_tick(thickness=3, size=110, color=INK)
         .encode(x=x, tooltip=[alt.Tooltip("accuracy:Q", format=".1%", title="mean on their own")])
     )
-    return alt.layer(shown, mean, *([rules] if lines else [])).properties(width=WIDTH - 40, height=110)
+    return layered(shown, mean, *([rules] if lines else []), width=WIDTH - 40, height=110)

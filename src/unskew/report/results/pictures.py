@@ -9,7 +9,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from unskew.report.results.curves import WIDTH, Picture
+from unskew.report.assembly import Picture, layered
+from unskew.report.results.curves import WIDTH
 from unskew.report.results.gather import number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
@@ -68,7 +69,7 @@ def final_intervals(
             color=alt.value(INK), x=alt.value(0) if inside else x.axis(axis), text=alt.Text("text:N")
         ),
     ]
-    return alt.layer(*layers).properties(width=width, height=height, title=title)
+    return layered(*layers, width=width, height=height, title=title)
 
 
 def class_heat_map(
@@ -122,7 +123,7 @@ def class_heat_map(
                 .otherwise(alt.value(ON_LIGHT)),
             )
         )
-    return alt.layer(*layers).properties(width=round(step * len(classes)), height=30 * len(rows))
+    return layered(*layers, width=round(step * len(classes)), height=30 * len(rows))
 
 
 def class_accuracies(row: Row) -> list[float | None]:

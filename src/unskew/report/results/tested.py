@@ -8,8 +8,9 @@ from typing import Any
 
 import altair as alt
 
+from unskew.report.assembly import Picture
 from unskew.report.page import Block, Figure, Paragraph, TableBlock
-from unskew.report.results.curves import WIDTH, Picture
+from unskew.report.results.curves import WIDTH
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.words import DASH, plain

@@ -7,8 +7,9 @@ from typing import Any
 
 import altair as alt
 
+from unskew.report.assembly import Picture, beside, layered
 from unskew.report.results import words
-from unskew.report.results.curves import WIDTH, Picture
+from unskew.report.results.curves import WIDTH
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour, letters_on
 from unskew.report.theme import INK, inline
@@ -45,8 +46,8 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
         names = alt.Axis(title=None, domain=False, ticks=False, labelLimit=180, labels=named)
         return alt.Y("label:N").scale(domain=labels, padding=0.25).axis(names)
 
-    def panel(name: str, title: str, named: bool = False) -> Picture:
-        bars = base.mark_bar().encode(
+    def bars(name: str, title: str, named: bool = False) -> list[alt.Chart]:
+        lengths = base.mark_bar().encode(
             y=y(named),
             x=alt.X(f"{name}:Q").axis(
                 title=title, tickCount=4, domain=False, labelExpr="format(datum.value, '~s')"
@@ -61,7 +62,7 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
             text=f"{name}_text:N",
             color=alt.when(short).then(alt.value(INK)).otherwise(alt.Color("on:N").scale(None)),
         )
-        return alt.layer(bars, told).properties(width=room, height=height)
+        return [lengths, told]
 
     dots = base.mark_point(filled=True, size=80, color=INK, stroke="white", opacity=1).encode(
         y=y(True),
@@ -69,13 +70,17 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
         .scale(domain=[0, 1])
         .axis(title="final accuracy (dot)", orient="top", format="%", grid=False, tickCount=4),
     )
-    used = alt.layer(panel("samples", "samples used in a run", named=True), dots).resolve_scale(
-        x="independent"
+    size = {"width": room, "height": height}
+    used = layered(
+        layered(*bars("samples", "samples used in a run", named=True)),
+        dots,
+        resolve={"scale": {"x": "independent"}},
+        **size,
     )
-    return alt.hconcat(
+    return beside(
         used,
-        panel("asked", "clients a round"),
-        panel("distinct", "different clients in a run"),
+        layered(*bars("asked", "clients a round"), **size),
+        layered(*bars("distinct", "different clients in a run"), **size),
         spacing=GAP,
     )
 
