@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unskew.arrays import BLOCK, MANY, Array, in_few_bytes, told_once, wide_blocks
+from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, told_once, wide_blocks
 from unskew.core.roster import Roster
 from unskew.data import Dataset, Federation
 from unskew.data.federation import census
@@ -143,7 +143,31 @@ def test_the_systems_skew_needs_no_number_for_each_client(crowd: Federation) -> 
 
 def test_running_sums_of_a_crowd_are_those_of_a_walk_through_it(crowd: Federation) -> None:
     """How many samples all clients before one repeat, from small tables."""
-    counts = Roster.of(crowd).small_counts
+    roster, counts = Roster.of(crowd), crowd.take_census()
     clients = np.array([0, 1, 3_000, crowd.clients - 1])
     every = additions(counts, 0.7).sum(1)
-    assert RunningSums.of(counts).before(clients, 0.7).tolist() == [every[:k].sum() for k in clients]
+    found = RunningSums.of(roster).before(clients, 0.7, roster)
+    assert found.tolist() == [every[:k].sum() for k in clients]
+
+
+def test_a_crowd_with_more_samples_than_it_was_dealt(crowd: Federation) -> None:
+    """What is added is kept in few bytes, and sizes are reckoned in eight; nothing added is said once."""
+    before = Roster.of(crowd)
+    lifted = before.lifted("twice", lambda counts: 100 * counts, counted=True)
+    assert lifted.sizes.dtype == lifted.weigh.dtype == np.int64
+    assert np.array_equal(lifted.sizes, 101 * crowd.sizes)
+    assert np.array_equal(lifted.budget, lifted.sizes)
+    some = np.array([5, 3, crowd.clients - 1])
+    assert np.array_equal(lifted.counts_of(some), 101 * before.counts_of(some))
+    assert np.array_equal(lifted.small_counts[some], lifted.counts_of(some))
+    nothing = before.lifted("nothing", np.zeros_like, counted=True)
+    assert nothing.more.strides == (0,)
+    assert np.array_equal(nothing.sizes, crowd.sizes)
+
+
+def test_sums_are_told_once_where_both_are() -> None:
+    """Else they are an array as any."""
+    once, each = np.broadcast_to(np.int64(3), 4), np.arange(4)
+    assert added(once, once).strides == (0,)
+    assert added(once, once).tolist() == [6] * 4
+    assert added(once, each).tolist() == added(each, once).tolist() == [3, 4, 5, 6]

@@ -36,14 +36,22 @@ def in_few_bytes(values: Array, most: int, of: int | None = None) -> Array:
     return np.asarray(values, small_type(most, of or len(values)))
 
 
-def told_once(values: Array) -> Array:
+def told_once(values: Array, otherwise: type[np.integer[Any]] | None = np.int64) -> Array:
     """The same numbers in int64; where many are all equal, one of them that is seen as so many.
 
-    Such a view takes the memory of one number. It is read like any array, and cannot be written to.
+    Such a view takes the memory of one number. It is read like any array, and cannot be written to. Unequal ones are of
+    type ``otherwise``; as they are where that is None.
     """
     if len(values) < MANY or (values != values[0]).any():
-        return values.astype(np.int64, copy=False)
+        return values if otherwise is None else values.astype(otherwise, copy=False)
     return np.broadcast_to(np.int64(values[0]), values.shape)
+
+
+def added(values: Array, more: Array) -> Array:
+    """The sum of both, told once where both are."""
+    if any(values.strides) or any(more.strides):
+        return np.asarray(values + more)
+    return np.broadcast_to(values[0] + more[0], values.shape)
 
 
 def wide_blocks(values: Array) -> Iterator[Array]:

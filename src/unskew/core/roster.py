@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unskew.arrays import BLOCK, MANY, Array, in_few_bytes, told_once
+from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, told_once
 from unskew.core.sharing import Sharing
 from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
@@ -255,8 +255,10 @@ class Lifted(Roster):
 
     @cached_property
     def more(self) -> Array:
-        """How many samples more each client has."""
-        return np.concatenate([self._more(held).sum(1) for held in self._before.count_blocks()])
+        """How many samples more each client has, in few bytes."""
+        blocks = (self._more(held).sum(1) for held in self._before.count_blocks())
+        small = [in_few_bytes(more, int(more.max(initial=0)), of=self.clients) for more in blocks]
+        return told_once(np.concatenate(small), otherwise=None)  # the widest block's type holds all
 
     @property
     def clients(self) -> int:
@@ -264,15 +266,15 @@ class Lifted(Roster):
 
     @cached_property
     def sizes(self) -> Array:  # type: ignore[override]
-        return np.asarray(self._before.sizes + self.more)
+        return added(self._before.sizes, self.more)
 
     @cached_property
     def budget(self) -> Array:  # type: ignore[override]
-        return self._before.budget + self.more if self._adds else self._before.budget
+        return added(self._before.budget, self.more) if self._adds else self._before.budget
 
     @cached_property
     def weigh(self) -> Array:  # type: ignore[override]
-        return self._before.weigh + self.more if self._adds else self._before.weigh
+        return added(self._before.weigh, self.more) if self._adds else self._before.weigh
 
     @cached_property
     def mean_weight(self) -> float:  # type: ignore[override]

@@ -150,13 +150,15 @@ def _row_sums(table: Array) -> Array:
 def system_emd(counts: Array) -> float:
     """The system's EMD alone (thesis eq. 3.3), without the cost of the other measures."""
     clients, classes = counts.shape
-    sizes, pooled = counts.sum(axis=1, dtype=np.int64), counts.sum(axis=0, dtype=np.int64)
-    samples = int(sizes.sum())
+    pooled = counts.sum(axis=0, dtype=np.int64)
+    samples = int(pooled.sum())
     p = pooled / max(1, samples)
-    # n_k |p_k - p| = |c_k - n_k p|: no division, so an empty client needs no special case
-    moved = sum(
-        float(np.abs(counts[rows] - sizes[rows, None] * p).sum()) for rows in _blocks(clients, classes)
-    )
+    moved = 0.0
+    for held in (counts[rows] for rows in _blocks(clients, classes)):
+        # n_k |p_k - p| = |c_k - n_k p|: no division, so an empty client needs no special case
+        apart = held.sum(axis=1, keepdims=True, dtype=np.int64) * p
+        np.subtract(held, apart, out=apart)
+        moved += float(np.abs(apart, out=apart).sum())
     return moved / max(1, samples)
 
 

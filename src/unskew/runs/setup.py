@@ -384,8 +384,9 @@ def _prepared(
         expected = part.expect(expected, None, {})
     if not dealt.counted:
         return roster, {}
-    after = {"skew_prepared": _measured(expected)} if method.prepare else {}
-    return roster, {"skew": _measured(dealt), **after}
+    found = _measured(dealt)
+    after = found if expected is dealt else _measured(expected)  # parts may do nothing before round 0
+    return roster, {"skew": found, **({"skew_prepared": dict(after)} if method.prepare else {})}
 
 
 def _measured(roster: Roster) -> dict[str, Any]:

@@ -12,16 +12,22 @@ from unskew.parts.prepare.repeats import RunningSums, additions
 from unskew.seeds import generator
 
 
+@pytest.mark.parametrize("cells", [1 << 18, 3000, 500, 20])
 @pytest.mark.parametrize(("clients", "classes", "most"), [(1, 3, 5), (60, 3, 9), (900, 10, 3)])
-def test_running_sums_are_the_sums_of_all_before(clients, classes, most):
-    """At any decay, for the first, the last and any client, empty ones among them."""
+def test_running_sums_are_the_sums_of_all_before(clients, classes, most, cells, monkeypatch):
+    """At any decay, for the first, the last and any client, empty ones among them; of sums for each client, and of so
+    few that some or all are looked at."""
+    monkeypatch.setattr(repeats, "CELLS", cells)
+    monkeypatch.setattr(repeats, "SAMPLES", 10**9)
     rng = generator(0, "repeats", clients)
     counts = rng.integers(0, most, (clients, classes)) * (rng.random((clients, classes)) < 0.6)
-    sums = RunningSums.of(counts)
+    roster = Roster(holding([[1] * classes]).dataset, counts.sum(1), counts=counts)
+    sums = RunningSums.of(roster)
+    assert sums.sums.size <= cells + 2 * sums.sums.shape[1]
     for decay in (1.0, 0.99, 0.5, 0.0123, 1e-12):
         every = additions(counts, decay).sum(1)
         for asked in ([0], [clients - 1], rng.permutation(clients)[:3], np.arange(clients)):
-            found = sums.before(np.asarray(asked), decay)
+            found = sums.before(np.asarray(asked), decay, roster)
             assert found.tolist() == (np.cumsum(every) - every)[asked].tolist()
 
 

@@ -83,7 +83,7 @@ class FedAug(Prepare):
             "fedaug": {
                 "augmented": held - int(roster.budget.sum()),
                 "unaltered_share": float(roster.budget.sum() / max(1, held)),
-                "emd": system_emd(roster.small_counts),
+                "emd": system_emd(roster.look_at_counts()),
                 "left_for_lack_of_a_class": lacking,
             }
         }

@@ -69,8 +69,8 @@ class Oversample(Prepare):
         if not roster.counted:
             return told
         # a simulation draws all clients' repeats from one stream, each from where the one before it ends
-        sums = roster.derive(self.name, lambda: RunningSums.of(roster.small_counts))
-        return told | {"skip": sums.before(clients, float(told["decay"][0]) if len(clients) else 1.0)}
+        sums = roster.derive(self.name, lambda: RunningSums.of(roster))
+        return told | {"skip": sums.before(clients, float(told["decay"][0]) if len(clients) else 1.0, roster)}
 
     def learn(
         self, held: Mapping[int, int], roster: Roster, memory: Memory

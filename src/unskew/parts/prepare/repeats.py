@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from unskew.arrays import Array, in_few_bytes
+from unskew.arrays import BLOCK, MANY, Array, in_few_bytes
+from unskew.core.roster import Roster
 from unskew.core.types import Ids
+
+CELLS = 1 << 18
+"""Numbers that running sums are kept in, however many clients there are; or one for every ``SAMPLES`` samples."""
+SAMPLES = 32
+
+ASKED = 20
+"""Clients that a round asks for, about."""
 
 
 def lifted_to(sizes: Array, classes: int, decay: float) -> Array:
@@ -25,57 +34,82 @@ def additions(counts: Array, decay: float) -> Array:
 class RunningSums:
     """How many samples all clients before one repeat, at any decay up to 1, without a walk through all of them.
 
-    The level depends on a client's size alone, and sizes are few however many clients there are. So clients are grouped
-    by size, and every group has a table: for each whole level, how many samples its first clients repeat.
+    The level depends on a client's size alone, and common sizes are few however many clients there are. So for each of
+    them and every whole level it is kept how many samples the clients of that size before every ``stride``-th client
+    repeat; those between that one and the one asked for are looked at, and so are all whose size is rare. Memory is
+    bounded (``CELLS``): more clients, or more common sizes, have a longer stride.
     """
 
-    counts: Array
-    sizes: Array  # [groups]
-    keys: Array  # [clients], sorted: the group of a client times all clients, plus its number
-    first: Array  # [groups], where a group begins in ``keys``
-    levels: Array  # [groups], how wide a group's table is
-    start: Array  # [groups], where it begins in ``tables``
-    tables: Array
+    stride: int
+    sizes: Array  # [sizes], the common ones
+    start: Array  # [sizes], the column of level 0
+    sums: Array  # [every stride-th client, columns]
+    rare: Ids  # clients of other sizes
+    rare_counts: Array  # [rare, classes]
 
     @staticmethod
-    def of(counts: Array) -> RunningSums:
-        clients, classes = counts.shape
-        sizes, group = np.unique(counts.sum(1), return_inverse=True)
-        order = np.argsort(group, kind="stable")
-        first = np.searchsorted(group[order], np.arange(len(sizes)))
+    def of(roster: Roster) -> RunningSums:
+        classes = roster.dataset.classes
+        sizes, members = _sizes(roster)
+        cells = max(CELLS, int(sizes @ members) // SAMPLES)
         levels = lifted_to(sizes, classes, 1.0).astype(np.int64) + 1
-        lengths = np.diff(first, append=clients) + 1  # a row for nobody, then one for each client
-        ends = np.cumsum(lengths * levels)
-        start = ends - lengths * levels
-        most = int(lengths @ (levels * classes))  # no sum is larger
-        flat = np.zeros(int(ends[-1]), in_few_bytes(order, most).dtype)
-        for begin, length, wide, at in zip(
-            *(v.tolist() for v in (first, lengths, levels, start)), strict=True
-        ):
-            members = order[begin : begin + length - 1]
-            table = flat[at : at + length * wide].reshape(length, wide)
-            for label in range(classes):
-                held = counts[members, label]
-                repeats = np.flatnonzero((held > 0) & (held < wide))
-                table[1 + repeats, held[repeats]] += 1
+        # a size has a column a level, which make the stride longer: only where that has fewer clients looked at
+        common = members >= levels * ASKED / 2 * roster.clients / cells
+        sizes, levels = sizes[common], levels[common]
+        start, width = np.cumsum(levels) - levels, int(levels.sum())
+        stride = max(1, -(-roster.clients * width // cells))
+        sums = np.zeros((roster.clients // stride + 2, width), np.int64)
+        rare: list[Ids] = []
+        first = 0
+        for held in roster.count_blocks():
+            # how often a class of so many samples is held, by size and by the stretch that a client is in
+            size = held.sum(1)
+            usual = np.isin(size, sizes)
+            rare.append(first + np.flatnonzero(~usual))
+            group = np.searchsorted(sizes, size[usual])
+            who, label = np.nonzero((held[usual] > 0) & (held[usual] < levels[group, None]))
+            row = (first + np.flatnonzero(usual)[who]) // stride
+            cell = (row - first // stride) * width + start[group[who]] + held[usual][who, label]
+            rows = (first + len(held) - 1) // stride - first // stride + 1
+            found = np.bincount(cell, minlength=rows * width).reshape(rows, width)
+            sums[first // stride + 1 :][:rows] += found  # of the clients before the next stride
+            first += len(held)
+        for begin, wide in zip(start.tolist(), levels.tolist(), strict=True):
             # a level higher by one repeats one sample more of every held class that is not above it
+            table = sums[:, begin : begin + wide]
             np.cumsum(table, axis=1, out=table)
             table[:, 1:] = np.cumsum(table, axis=1)[:, :-1]
             table[:, 0] = 0
-            np.cumsum(table, axis=0, out=table)
-        return RunningSums(counts, sizes, group[order] * clients + order, first, levels, start, flat)
+        np.cumsum(sums, axis=0, out=sums)
+        sums, others = in_few_bytes(sums, int(sums.max(initial=0)), of=MANY), np.concatenate(rare)
+        return RunningSums(stride, sizes, start, sums, others, roster.look_at_counts(others))
 
-    def before(self, clients: Ids, decay: float) -> Array:
-        """How many samples all clients of lower numbers repeat, for each of these clients."""
-        everyone, groups = len(self.keys), len(self.sizes)
-        if len(clients) * groups > everyone:  # then a walk through all is shorter
-            every = additions(self.counts, decay).sum(1)
+    def before(self, clients: Ids, decay: float, roster: Roster) -> Array:
+        """How many samples all clients of lower numbers repeat, for each of these clients of the roster."""
+        if len(clients) * self.stride + len(self.rare) > roster.clients:  # then a walk through all is shorter
+            every = np.concatenate([additions(held, decay).sum(1) for held in roster.count_blocks()])
             return np.asarray((np.cumsum(every) - every)[clients])
-        level = lifted_to(self.sizes, self.counts.shape[1], decay).astype(np.int64)
-        among = np.searchsorted(self.keys, np.arange(groups)[:, None] * everyone + clients)
-        row = among - self.first[:, None]
-        return np.asarray(
-            self.tables[self.start[:, None] + row * self.levels[:, None] + level[:, None]].sum(
-                0, dtype=np.int64
-            )
-        )
+        row, left = clients // self.stride, clients % self.stride
+        column = self.start + lifted_to(self.sizes, roster.dataset.classes, decay).astype(np.int64)
+        found = self.sums[row[:, None], column].sum(1, dtype=np.int64)
+        owner = np.repeat(np.arange(len(clients)), left)
+        between = np.arange(len(owner)) - np.repeat(np.cumsum(left) - clients, left)
+        step = max(1, BLOCK // roster.dataset.classes)
+        for some in (slice(at, at + step) for at in range(0, len(owner), step)):
+            held = roster.counts_of(between[some])
+            more = additions(held, decay).sum(1)
+            np.add.at(found, owner[some], np.where(np.isin(held.sum(1), self.sizes), more, 0))
+        if len(self.rare):
+            ends = np.cumsum(additions(self.rare_counts.astype(np.int64, copy=False), decay).sum(1))
+            found += np.concatenate([[0], ends])[np.searchsorted(self.rare, clients)]
+        return np.asarray(found)
+
+
+def _sizes(roster: Roster) -> tuple[Ids, Ids]:
+    """The sizes that clients have, and how many clients have each."""
+    members: Counter[int] = Counter()
+    for held in roster.count_blocks():
+        here = np.unique(held.sum(1), return_counts=True)
+        members.update(dict(zip(*(values.tolist() for values in here), strict=True)))
+    sizes = np.array(sorted(members), np.int64)
+    return sizes, np.array([members[size] for size in sizes.tolist()], np.int64)
