@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import html
-import json
-import os
+import contextlib
 import re
-import shutil
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -16,61 +12,44 @@ from typing import Any
 import numpy as np
 import pytest
 
+from one_browser import Browser, started_browser
 from unskew.data.partition import partition
 from unskew.report import write_report
+from waiting import until
 
 WriteRun = Callable[..., Path]
+Opened = Callable[..., Any]
 
 
-def browser() -> str:
-    """Chromium; on CI it must be there, elsewhere the test skips."""
-    found = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))),
-        "",
-    )
-    if not found:
-        assert not os.environ.get("CI"), "CI must have a browser to look at the report with: install chromium"
-        pytest.skip("there is no chromium on this machine to look at the report with")
-    return found
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One that can reach nothing."""
+    with started_browser("--host-resolver-rules=MAP * ~NOTFOUND", "--disable-quic") as found:
+        yield found
 
 
-def opened(page: Path, profile: Path, *more: str) -> str:
-    """The page's document after its scripts have run, in a browser that can reach nothing."""
-    done = subprocess.run(
-        [
-            *(browser(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            *(
-                "--host-resolver-rules=MAP * ~NOTFOUND",
-                f"--user-data-dir={profile}",
-                "--disable-dev-shm-usage",
-            ),
-            *(
-                "--window-size=1300,900",
-                "--virtual-time-budget=20000",
-                *more,
-                "--dump-dom",
-                page.resolve().as_uri(),
-            ),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Callable[..., Any]]:
+    """Open a report in a window of some size, and wait until its scripts have drawn what they can."""
+    with contextlib.ExitStack() as windows:
+
+        def drawn(page: Path, width: int = 1300, height: int = 900, **media: str) -> Any:
+            shown = windows.enter_context(browser.window(width, height, **media))
+            shown.goto(page.resolve().as_uri())
+            shown.wait_for_selector("html[data-drawn]")
+            return shown
+
+        yield drawn
 
 
 LOOK = """
-<script>
-const look = () => {
+() => {
   const root = document.documentElement;
-  if (!root.dataset.drawn) return setTimeout(look, 50);
   const seen = [...document.querySelectorAll("svg")].filter(svg => svg.getBoundingClientRect().width);
   const words = document.querySelector(".vega-embed text[fill='#1f2933']");
   dispatchEvent(new Event("beforeprint"));
   const folds = [...document.querySelectorAll("details.fold")];
-  const told = {
+  return {
     inner: innerWidth,
     reach: Math.max(root.scrollWidth, ...seen.map(svg => svg.getBoundingClientRect().right)),
     page: getComputedStyle(document.querySelector("main")).backgroundColor,
@@ -79,21 +58,9 @@ const look = () => {
     open: folds.filter(fold => fold.open).map(fold => fold.querySelector("summary").textContent),
     stays: folds.filter(fold => !fold.open).map(fold => fold.querySelector("summary").textContent),
   };
-  parent.document.body.dataset.told = JSON.stringify(told);
-};
-look();
-</script>
+}
 """
-
-
-def told(page: Path, folder: Path, width: int, *more: str) -> dict[str, Any]:
-    """What a page says of itself in a frame of this width: a browser's own window cannot be that narrow."""
-    text = page.read_text().replace("</main>", LOOK + "</main>")
-    frame = folder / "frame.html"
-    frame.write_text(f'<body><iframe srcdoc="{html.escape(text)}" width={width} height=800></iframe>')
-    found = re.search(r'data-told="([^"]*)"', opened(frame, folder / "profile", *more))
-    assert found is not None
-    return json.loads(html.unescape(found[1]))  # type: ignore[no-any-return]
+"""What a page says of itself."""
 
 
 def charts(document: str) -> list[str]:
@@ -102,13 +69,13 @@ def charts(document: str) -> list[str]:
     return [piece.split('<script type="application/json"', 1)[0] for piece in pieces]
 
 
-def test_every_chart_of_a_report_draws(six_runs: Path, tmp_path: Path) -> None:
+def test_every_chart_of_a_report_draws(six_runs: Path, tmp_path: Path, opened: Opened) -> None:
     """Two methods, three seeds, a bound, faults and a partition: curves, classes, costs and data are drawn."""
     made = partition(np.arange(200) % 3, "dirichlet(0.3)", clients=20, seed=0)
     for folder in (path.parent for path in six_runs.rglob("spec.json")):
         made.save(folder / "partition.npz")
     page = write_report(six_runs, tmp_path / "report.html")
-    document = opened(page, tmp_path / "profile")
+    document = opened(page).content()
     assert 'data-drawn="true"' in document
     drawn = charts(document)
     assert len(drawn) == 5  # curves, classes, the front of what they trade, costs, partition
@@ -123,51 +90,37 @@ def test_every_chart_of_a_report_draws(six_runs: Path, tmp_path: Path) -> None:
     assert "mark-symbol" in held
 
 
-def test_a_report_of_one_interrupted_run_draws(write_run: WriteRun, tmp_path: Path) -> None:
+def test_a_report_of_one_interrupted_run_draws(write_run: WriteRun, tmp_path: Path, opened: Opened) -> None:
     """One seed, two rounds, no partition kept and a loss that is NaN: what there is, is drawn."""
     folder = write_run("a", [0.2, 0.3], status="running", rounds=9, lines={"global_test_loss": float("nan")})
-    document = opened(write_report(folder, tmp_path / "report.html"), tmp_path / "profile")
+    document = opened(write_report(folder, tmp_path / "report.html")).content()
     assert 'data-drawn="true"' in document
     assert len(charts(document)) == 3
     assert "interrupted after round 2 of 9" in document
 
 
-CLICK = """
-<script>
-const wait = () => {
-  if (!document.documentElement.dataset.drawn) return setTimeout(wait, 50);
-  const name = [...document.querySelectorAll(".role-legend-label text")].find(t => t.textContent === "full");
-  const seen = () => [...document.querySelectorAll(".mark-line path")].map(p => p.getAttribute("opacity"));
-  const click = () => {
-    for (const kind of ["pointerdown", "mousedown", "pointerup", "mouseup", "click"])
-      name.dispatchEvent(new MouseEvent(kind, {bubbles: true, view: window}));
-  };
-  const steps = [seen()];
-  click();
-  setTimeout(() => {
-    steps.push(seen());
-    click();
-    setTimeout(() => { steps.push(seen()); document.body.dataset.steps = steps.join(" "); }, 100);
-  }, 100);
-};
-wait();
-</script>
-"""
+SEEN = "[...document.querySelectorAll('.mark-line path')].map(p => p.getAttribute('opacity'))"
 
 
-def test_a_click_on_the_legend_singles_a_method_out_everywhere(six_runs: Path, tmp_path: Path) -> None:
+def test_a_click_on_the_legend_singles_a_method_out_everywhere(
+    six_runs: Path, tmp_path: Path, opened: Opened
+) -> None:
     """Six panels of two lines: all are seen, then one of each pair fades, then all are seen again."""
-    page = write_report(six_runs, tmp_path / "report.html")
-    page.write_text(page.read_text().replace("</main>", CLICK + "</main>"))
-    found = re.search(r'data-steps="([^"]*)"', opened(page, tmp_path / "profile"))
-    assert found is not None
-    before, chosen, after = (step.split(",") for step in found[1].split())
+    shown = opened(write_report(six_runs, tmp_path / "report.html"))
+    name = shown.locator(".role-legend-label text", has_text=re.compile("^full$")).first
+    before = shown.evaluate(SEEN)
     assert before == ["1"] * 12
-    assert sorted(chosen) == ["0.08"] * 6 + ["1"] * 6
-    assert after == before
+    name.click()
+    until(shown, f"{SEEN}.filter(opacity => opacity === '0.08').length >= 6")
+    assert sorted(shown.evaluate(SEEN)) == ["0.08"] * 6 + ["1"] * 6
+    name.click()
+    until(shown, f"!{SEEN}.includes('0.08')")
+    assert shown.evaluate(SEEN) == before
 
 
-def test_nothing_is_wider_than_a_phone(six_runs: Path, write_run: WriteRun, tmp_path: Path) -> None:
+def test_nothing_is_wider_than_a_phone(
+    six_runs: Path, write_run: WriteRun, tmp_path: Path, opened: Opened
+) -> None:
     """390 pixels: no chart and no table reaches beyond, with long names, three targets and a failed run."""
     long = "fedprox(mu=0.123456789)+feddecorr(beta=0.987654321)"
     for seed in (0, 1):
@@ -177,30 +130,34 @@ def test_nothing_is_wider_than_a_phone(six_runs: Path, write_run: WriteRun, tmp_
     for folder in (path.parent for path in six_runs.rglob("spec.json")):
         made.save(folder / "partition.npz")
     page = write_report(six_runs, tmp_path / "report.html", target=(0.3, 0.85, 0.99))
-    seen = told(page, tmp_path, 390)
+    seen = opened(page, 390, 800).evaluate(LOOK)
     assert seen["inner"] == 390
     assert seen["reach"] <= 390
 
 
-def test_the_page_is_dark_at_night_and_light_on_paper(six_runs: Path, tmp_path: Path) -> None:
+def test_the_page_is_dark_at_night_and_light_on_paper(six_runs: Path, tmp_path: Path, opened: Opened) -> None:
     """The page, a chart's ground and a chart's words turn; what is drawn keeps its colours for print and export."""
     page = write_report(six_runs, tmp_path / "report.html")
-    day = told(page, tmp_path, 1200)
-    night = told(page, tmp_path, 1200, "--blink-settings=preferredColorScheme=0")
+    day = opened(page, 1200, 800).evaluate(LOOK)
+    night = opened(page, 1200, 800, color_scheme="dark").evaluate(LOOK)
     assert (day["page"], day["words"]) == ("rgb(255, 255, 255)", "rgb(31, 41, 51)")
     assert (night["page"], night["words"]) == ("rgb(20, 24, 29)", "rgb(230, 234, 240)")
     assert night["paper"] == night["page"]
     assert "@media screen and (prefers-color-scheme: dark)" in page.read_text()
 
 
-def test_print_unfolds_everything_but_what_it_has_already(six_runs: Path, tmp_path: Path) -> None:
+def test_print_unfolds_everything_but_what_it_has_already(
+    six_runs: Path, tmp_path: Path, opened: Opened
+) -> None:
     """The one sweep is printed; the same runs method by method stay folded, and are left out on paper."""
-    seen = told(write_report(six_runs, tmp_path / "report.html"), tmp_path, 1200)
+    seen = opened(write_report(six_runs, tmp_path / "report.html"), 1200, 800).evaluate(LOOK)
     assert seen["open"] == ["All runs in one sweep"]
     assert seen["stays"] == ["full", "fedavg"]
 
 
-def test_runs_that_are_no_grid_share_their_settings_once(write_run: WriteRun, tmp_path: Path) -> None:
+def test_runs_that_are_no_grid_share_their_settings_once(
+    write_run: WriteRun, tmp_path: Path, opened: Opened
+) -> None:
     """What is common stands once, what differs beside each name; nothing else of it is printed."""
     write_run("runs/a", [0.5], lr=0.3, batch=7)
     write_run("runs/b", [0.5], method="full", lr=0.2, batch=7)
@@ -209,4 +166,4 @@ def test_runs_that_are_no_grid_share_their_settings_once(write_run: WriteRun, tm
     text = page.read_text().split('id="repeat"')[1]
     assert text.split("<details")[0].count("batch = 7") == 1
     assert 'method = "sem"<br>lr = 0.2<br>seed = 3' in unescape(text)
-    assert told(page, tmp_path, 1200)["open"] == []
+    assert opened(page, 1200, 800).evaluate(LOOK)["open"] == []

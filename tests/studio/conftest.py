@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
+
+from one_browser import Browser, started_browser
 
 uvicorn = pytest.importorskip("uvicorn", reason="the studio needs unskew[studio]")
 pytest.importorskip("starlette", reason="the studio needs unskew[studio]")
@@ -114,40 +115,32 @@ class Look:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Chromium; on CI it must be there, elsewhere the test skips.
-
-    Once a module: while its driver runs, tests of others cannot start an event loop.
-    """
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for name in names if (path := shutil.which(name))), "")
-    if not found:
-        assert not os.environ.get("CI"), "CI must have a browser to look at the studio with: install chromium"
-        pytest.skip("there is no chromium on this machine to look at the studio with")
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield started
-        started.close()
+def browser() -> Iterator[Browser]:
+    with started_browser() as found:
+        yield found
 
 
 @pytest.fixture
-def look(browser: Any) -> Iterator[Callable[..., Look]]:
-    """Open a window on a studio; at the end no console may have complained."""
+def look(browser: Browser) -> Iterator[Callable[..., Look]]:
+    """Open a window on a studio; at the end no console may have complained. A test's first is the one that others had,
+    but emptied; ``alone`` asks for a fresh one."""
     looks: list[Look] = []
+    with contextlib.ExitStack() as windows:
 
-    def opened(studio: Opened, width: int = 1280, height: int = 860, **more: Any) -> Look:
-        context = browser.new_context(viewport={"width": width, "height": height}, **more)
-        context.set_default_timeout(60_000)
-        made = Look(context.new_page(), studio)
-        made.page.on(
-            "console", lambda said: made.complaints.append(said.text) if said.type == "error" else None
-        )
-        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
-        looks.append(made)
-        return made
+        def opened(
+            studio: Opened, width: int = 1280, height: int = 860, alone: bool = False, **more: str
+        ) -> Look:
+            page = windows.enter_context(browser.window(width, height, alone or bool(looks), **more))
+            made = Look(page, studio)
+            listen = {
+                "console": lambda said: made.complaints.append(said.text) if said.type == "error" else None,
+                "pageerror": lambda error: made.complaints.append(str(error)),
+            }
+            for event, heard in listen.items():
+                page.on(event, heard)
+                windows.callback(page.remove_listener, event, heard)
+            looks.append(made)
+            return made
 
-    yield opened
-    for one in looks:
-        one.page.context.close()
+        yield opened
     assert [said for one in looks for said in one.complaints] == []

@@ -164,7 +164,7 @@ def test_curves_grow_as_rounds_end(sem_run: Path, open_studio: OpenStudio, look:
 def test_any_number_of_tabs_is_open_at_once(sem_run: Path, open_studio: OpenStudio, look: Looks) -> None:
     """A browser has six connections to a studio: tabs that nobody sees hold none, those that are seen share three."""
     studio = open_studio(sem_run.parents[1])
-    seen = look(studio)
+    seen = look(studio, alone=True)
     hide = "Object.defineProperty(document, 'hidden', {configurable: true, get: () => window.isHidden})"
     seen.page.context.add_init_script(hide)
     seen.page.goto(studio.door.address)
@@ -247,9 +247,10 @@ def test_a_run_that_cannot_be_read_has_a_page_that_says_so(
     runs: Path, open_studio: OpenStudio, look: Looks
 ) -> None:
     studio = open_studio(runs)
-    page = look(studio).open("/run/damaged")
+    seen = look(studio)
+    page = seen.open("/run/damaged")
     assert "This run cannot be read" in page.inner_text("main")
-    page = look(studio).open("/run/failed")
+    page = seen.open("/run/failed")
     assert "no more memory" in page.inner_text("main")
     assert studio.get("/run/never").status_code == 404
 
