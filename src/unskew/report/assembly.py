@@ -1,7 +1,9 @@
 """Charts put together: in layers, beside and below one another.
 
 Altair's own operators copy every piece of every chart again at each step, and look through all of them for parameters.
-Here a chart becomes a Vega-Lite dictionary once, and dictionaries are put into one another as they are.
+Here a chart becomes a Vega-Lite dictionary once, and dictionaries are put into one another as they are. For the same
+reason reports write alt.X("x:Q", scale=alt.Scale(...)) and not alt.X("x:Q").scale(...), which writes its own manual at
+every call, and alt.Tooltip("x:Q") and not a text, whose kind Altair would have to find out.
 """
 
 from __future__ import annotations
@@ -52,6 +54,16 @@ def below(*pictures: Picture, **properties: Any) -> Assembled:
 def in_columns(*pictures: Picture, columns: int, **properties: Any) -> Assembled:
     """Row by row."""
     return _assembled("concat", pictures, properties | {"columns": columns})
+
+
+def x_at(pixels: float) -> alt.XValue:
+    """A place from the left, whatever the data is."""
+    return alt.XValue(pixels)  # type: ignore[no-untyped-call]
+
+
+def y_at(pixels: float) -> alt.YValue:
+    """A place from the top, whatever the data is."""
+    return alt.YValue(pixels)  # type: ignore[no-untyped-call]
 
 
 def _assembled(how: str, pictures: Sequence[Picture], properties: Mapping[str, Any]) -> Assembled:

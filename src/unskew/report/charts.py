@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from unskew.data.federation import shown_name
 from unskew.metrics import Skew
-from unskew.report.assembly import Picture, below, beside, layered
+from unskew.report.assembly import Picture, below, beside, layered, y_at
 from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
 from unskew.report.theme import BLUE, INK, MUTED, RED, inline
 
@@ -86,19 +86,23 @@ def client_class_matrix(
             holding(skew), subtitle=[about, f"{mark} = samples · clients in their own order{sample}"]
         ),
     ).encode(
-        x=alt.X("client:O")
-        .scale(domain=[called[k] for k in shown.tolist()])
-        .axis(title="client", domain=False, grid=False, **_client_axis(ticks, names)),
-        y=alt.Y("class:N")
-        .scale(domain=list(labels))
-        .axis(
-            title=None,
-            ticks=False,
-            domain=False,
-            grid=bubbles,
-            labelOverlap="parity",
-            labelLimit=140,
-            values=[labels[i] for i in _spread(classes, int(row * classes / 11) or 1)],
+        x=alt.X(
+            "client:O",
+            scale=alt.Scale(domain=[called[k] for k in shown.tolist()]),
+            axis=alt.Axis(title="client", domain=False, grid=False, **_client_axis(ticks, names)),
+        ),
+        y=alt.Y(
+            "class:N",
+            scale=alt.Scale(domain=list(labels)),
+            axis=alt.Axis(
+                title=None,
+                ticks=False,
+                domain=False,
+                grid=bubbles,
+                labelOverlap="parity",
+                labelLimit=140,
+                values=[labels[i] for i in _spread(classes, int(row * classes / 11) or 1)],
+            ),
         ),
         tooltip=_tips("client:O", "class:N", "samples:Q"),
     )
@@ -107,17 +111,23 @@ def client_class_matrix(
         # neighbours are rarely both full, so a bubble may reach over its column's edge
         area = np.pi / 4 * min(1.6 * step, 0.96 * row) ** 2
         chart = base.mark_circle(opacity=0.9, color=BLUE).encode(
-            size=alt.Size("samples:Q")
-            .scale(domain=[0, largest], range=[0, area])
-            .legend(
-                title="samples", values=_legend_values(largest), symbolFillColor=BLUE, symbolStrokeWidth=0
+            size=alt.Size(
+                "samples:Q",
+                scale=alt.Scale(domain=[0, largest], range=[0, area]),
+                legend=alt.Legend(
+                    title="samples", values=_legend_values(largest), symbolFillColor=BLUE, symbolStrokeWidth=0
+                ),
             )
         )
     else:
         chart = base.mark_rect().encode(
-            color=alt.Color("samples:Q")
-            .scale(type="sqrt", domain=[1, largest], range="ramp")
-            .legend(title="samples", gradientLength=min(160, max(60, int(row * classes) - 30)), tickCount=4)
+            color=alt.Color(
+                "samples:Q",
+                scale=alt.Scale(type="sqrt", domain=[1, largest], range="ramp"),
+                legend=alt.Legend(
+                    title="samples", gradientLength=min(160, max(60, int(row * classes) - 30)), tickCount=4
+                ),
+            )
         )
     return chart.properties(width=width, height=max(40, round(row * classes)))
 
@@ -131,7 +141,6 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         for a, b, n in zip(edges[:-1].tolist(), edges[1:].tolist(), held.tolist(), strict=True)
         if n
     ]
-    axis = alt.X("from:Q").scale(domain=[0, 2], nice=False)
     bands = (
         alt.Chart(inline([{"from": STARTS_TO_FALL, "to": 2}, {"from": FALLS_FAR, "to": 2}]))
         .mark_rect(color=RED, opacity=0.07)
@@ -141,7 +150,13 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         alt.Chart(inline(bars))
         .mark_rect(color=BLUE, stroke="white", strokeWidth=0.5)
         .encode(
-            x=axis.axis(title="EMD of a client", grid=False, values=[0, 0.5, 1.0, 1.4, 2], format=".1f"),
+            x=alt.X(
+                "from:Q",
+                scale=alt.Scale(domain=[0, 2], nice=False),
+                axis=alt.Axis(
+                    title="EMD of a client", grid=False, values=[0, 0.5, 1.0, 1.4, 2], format=".1f"
+                ),
+            ),
             x2=alt.X2("to:Q"),
             y=_height(int(held.max(initial=1)), headroom=1.2),
             y2=alt.Y2("none:Q"),
@@ -157,7 +172,7 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         system.mark_rule(color=INK, strokeWidth=2),
         system.mark_text(
             align="right" if left else "left", dx=-6 if left else 6, baseline="top", fontWeight=600
-        ).encode(text=alt.Text("text:N"), y=alt.YValue(3)),  # type: ignore[no-untyped-call]
+        ).encode(text=alt.Text("text:N"), y=y_at(3)),
         width=width,
         height=height,
         title=alt.TitleParams(
@@ -180,7 +195,7 @@ def client_sizes(
 ) -> Picture:
     """How many samples clients hold; a bar per client where there are few, else their distribution."""
     sizes = skew.sizes
-    tone = alt.Color("group:N").scale(domain=["scarce", "more"], range=[RED, BLUE]).legend(None)
+    tone = alt.Color("group:N", scale=alt.Scale(domain=["scarce", "more"], range=[RED, BLUE]), legend=None)
     title = alt.TitleParams(
         holdings(skew, scarce),
         subtitle=[
@@ -199,7 +214,11 @@ def client_sizes(
             alt.Chart(inline(bars), title=title)
             .mark_bar()
             .encode(
-                x=alt.X("client:O").scale(domain=every).axis(title="client", **_client_axis(ticks, names)),
+                x=alt.X(
+                    "client:O",
+                    scale=alt.Scale(domain=every),
+                    axis=alt.Axis(title="client", **_client_axis(ticks, names)),
+                ),
                 y=_height(int(sizes.max(initial=1)), "samples"),
                 color=tone,
                 tooltip=_tips("client:O", "samples:Q"),
@@ -225,9 +244,13 @@ def client_sizes(
         alt.Chart(inline(values), title=title)
         .mark_rect(stroke="white", strokeWidth=0.5)
         .encode(
-            x=alt.X("from:Q")
-            .scale(type="log" if log else "linear", domain=[float(edges[0]), float(edges[-1])], nice=False)
-            .axis(title="samples of a client", grid=False, tickCount=4, format="~s"),
+            x=alt.X(
+                "from:Q",
+                scale=alt.Scale(
+                    type="log" if log else "linear", domain=[float(edges[0]), float(edges[-1])], nice=False
+                ),
+                axis=alt.Axis(title="samples of a client", grid=False, tickCount=4, format="~s"),
+            ),
             x2=alt.X2("to:Q"),
             y=_height(tallest),
             y2=alt.Y2("none:Q"),
@@ -312,7 +335,7 @@ def _of(part: int, whole: int, one: str, many: str) -> str:
 def _height(most: int, what: str = "clients", headroom: float = 1.08) -> alt.Y:
     """The axis that counts; whole numbers only, and none at the very top, where it would push the title."""
     axis = alt.Axis(title=what, format=",d", domain=False, values=_few_ticks(most))
-    return alt.Y(f"{what}:Q").scale(domain=[0, most * headroom], nice=False).axis(axis)
+    return alt.Y(f"{what}:Q", scale=alt.Scale(domain=[0, most * headroom], nice=False), axis=axis)
 
 
 def _few_ticks(most: int) -> list[int]:

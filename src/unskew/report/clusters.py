@@ -79,20 +79,23 @@ def _layers(
     labels: Sequence[str],
     height: float,
 ) -> list[alt.Chart]:
-    across = alt.X("x:Q").scale(domain=[0, WIDTH], nice=False).axis(None)
-    down = alt.Y("y:Q").scale(domain=[height, 0], nice=False).axis(None)
+    across = alt.X("x:Q", scale=alt.Scale(domain=[0, WIDTH], nice=False), axis=None)
+    down = alt.Y("y:Q", scale=alt.Scale(domain=[height, 0], nice=False), axis=None)
     held = {node["holds"] for node in nodes}
     named = [name for name in labels if name in held]
     colours = [COLOURS[list(labels).index(name) % len(COLOURS)] for name in named]
     rest = [(MIXED, ON_LIGHT), (NOTHING, RULE)]
     domain = named + [name for name, _ in rest if name in held]
     colours += [colour for name, colour in rest if name in held]
-    colour = alt.Color("holds:N").scale(domain=domain, range=colours)
-    legend = colour.legend(title="holds mostly", symbolType="circle", orient="bottom", columns=12)
+    colour = alt.Color(
+        "holds:N",
+        scale=alt.Scale(domain=domain, range=colours),
+        legend=alt.Legend(title="holds mostly", symbolType="circle", orient="bottom", columns=12),
+    )
     base = alt.Chart(inline(nodes)).encode(
         x=across,
         y=down,
-        color=legend,
+        color=colour,
         tooltip=[alt.Tooltip("client:N"), alt.Tooltip("holds:N"), alt.Tooltip("samples:Q")],
     )
     return [

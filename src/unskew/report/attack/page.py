@@ -11,8 +11,8 @@ from unskew.files import write_file
 from unskew.privacy.findings import findings
 from unskew.privacy.laboratory import ATTACKS, read
 from unskew.privacy.verdict import SCALE, Verdict, verdict
+from unskew.report.assembly import Picture
 from unskew.report.attack.pictures import (
-    Picture,
     Series,
     context_chart,
     correlation_chart,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import altair as alt
 
+from unskew.report.assembly import Picture as Picture
+from unskew.report.assembly import x_at
 from unskew.report.results.look import DASHES, LINES
 from unskew.report.theme import MUTED, inline
 
-Picture = Any  # one of Altair's chart classes; they share no type that its own functions accept
 HEIGHT, WIDE = 230, 330
 
 
@@ -29,13 +29,21 @@ class Series:
 
 def exposure_chart(lines: Sequence[Series], title: str = "Feature exposure", **size: int) -> Picture:
     """eps over rounds: the share of pairs of clients of which one was given the other's."""
-    y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="exposure ε", format="%", tickCount=5, domain=False)
+    y = alt.Y(
+        "y:Q",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(title="exposure ε", format="%", tickCount=5, domain=False),
+    )
     return _lines(lines, title, _whole("round"), y, None, **size)
 
 
 def correlation_chart(lines: Sequence[Series], title: str = "Correlation", **size: int) -> Picture:
     """c over rounds."""
-    y = alt.Y("y:Q").scale(domain=[0, 1]).axis(title="distance correlation c", tickCount=5, domain=False)
+    y = alt.Y(
+        "y:Q",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(title="distance correlation c", tickCount=5, domain=False),
+    )
     return _lines(lines, title, _whole("round"), y, None, **size)
 
 
@@ -43,7 +51,7 @@ def reconstruction_chart(
     lines: Sequence[Series], blind: float | None = None, title: str = "Reconstruction error", **size: int
 ) -> Picture:
     """The decoder's error over its training; the dashed line is what knowing nothing gives."""
-    y = alt.Y("y:Q").scale(zero=True).axis(title="MSE", tickCount=5, domain=False)
+    y = alt.Y("y:Q", scale=alt.Scale(zero=True), axis=alt.Axis(title="MSE", tickCount=5, domain=False))
     rule = None if blind is None else (blind, "the mean sample")
     return _lines(
         lines,
@@ -57,28 +65,32 @@ def reconstruction_chart(
 
 def context_chart(lines: Sequence[Series], title: str = "Context detection", **size: int) -> Picture:
     """The attacker's accuracy against how many examples it learnt from; 50% is chance."""
-    x = (
-        alt.X("x:Q")
-        .scale(type="log", nice=False)
-        .axis(
+    x = alt.X(
+        "x:Q",
+        scale=alt.Scale(type="log", nice=False),
+        axis=alt.Axis(
             values=sorted({v for s in lines for v in s.x}),
             title="examples the attacker learns from",
             grid=False,
             format="~s",
-        )
+        ),
     )
     lowest = min(
         (a - b for s in lines for a, b in zip(s.y, s.spread or [0.0] * len(s.y), strict=True)), default=0.4
     )
     least = min(0.4, max(0.0, math.floor(10 * lowest) / 10))
-    y = alt.Y("y:Q").scale(domain=[least, 1]).axis(title="accuracy", format="%", tickCount=6, domain=False)
+    y = alt.Y(
+        "y:Q",
+        scale=alt.Scale(domain=[least, 1]),
+        axis=alt.Axis(title="accuracy", format="%", tickCount=6, domain=False),
+    )
     return _lines(lines, title, x, y, (0.5, "chance"), **size)
 
 
 def _whole(title: str) -> alt.X:
     """An axis of whole numbers: ticks between them, which a short one has, get no label."""
     label = "datum.value % 1 ? '' : format(datum.value, 'd')"
-    return alt.X("x:Q").axis(title=title, grid=False, tickMinStep=1, labelExpr=label)
+    return alt.X("x:Q", axis=alt.Axis(title=title, grid=False, tickMinStep=1, labelExpr=label))
 
 
 def _lines(
@@ -99,10 +111,10 @@ def _lines(
     labels = [s.label for s in lines]
     colours = [s.colour or LINES[at % len(LINES)] for at, s in enumerate(lines)]
     dashes = [DASHES[colours[:at].count(own) % len(DASHES)] for at, own in enumerate(colours)]
-    colour = (
-        alt.Color("label:N")
-        .scale(domain=labels, range=colours)
-        .legend(
+    colour = alt.Color(
+        "label:N",
+        scale=alt.Scale(domain=labels, range=colours),
+        legend=alt.Legend(
             title=None,
             orient="bottom",
             columns=1 if max(map(len, labels), default=0) > 22 else 2,
@@ -110,9 +122,9 @@ def _lines(
             symbolType="stroke",
             symbolStrokeWidth=3,
             symbolOpacity=1,
-        )
+        ),
     )
-    dash = alt.StrokeDash("label:N").scale(domain=labels, range=dashes).legend(None)
+    dash = alt.StrokeDash("label:N", scale=alt.Scale(domain=labels, range=dashes), legend=None)
     base = alt.Chart(inline(values)).encode(x=x, color=colour)
     layers = []
     if any(s.spread for s in lines):
@@ -126,7 +138,7 @@ def _lines(
         layers.append(where.mark_rule(strokeDash=[4, 3], color=MUTED))
         layers.append(
             where.mark_text(align="right", dy=-6, color=MUTED).encode(
-                text=alt.Text("text:N"), x=alt.value(width - 2)
+                text=alt.Text("text:N"), x=x_at(width - 2)
             )
         )
     return alt.layer(*layers).properties(width=width, height=height, title=title)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import altair as alt
 
 from unskew.readings import METRICS, Reading
-from unskew.report.assembly import Assembled, Picture, below, beside, layered
+from unskew.report.assembly import Assembled, Picture, below, beside, layered, x_at
 from unskew.report.results.gather import Record, moved, number
 from unskew.report.results.leaderboard import Row
 from unskew.report.results.look import Style, colour
@@ -140,30 +140,44 @@ def panel(
     curves = [_points(row, axis, measure) for row in rows]
     labels = [row.group.label for row in rows]
     share = measure.percent if isinstance(measure, Reading) else measure.endswith("accuracy")
-    y = alt.Y("mean:Q").scale(zero=False, nice=True)
-    y = y.axis(
-        title=None,
-        minExtent=36,  # so that panels below one another line up
-        format="%" if share else "~g",
-        tickCount=6,
-        domain=False,
+    near = alt.Scale(zero=False, nice=True)
+    y = alt.Y(
+        "mean:Q",
+        scale=near,
+        axis=alt.Axis(
+            title=None,
+            minExtent=36,  # so that panels below one another line up
+            format="%" if share else "~g",
+            tickCount=6,
+            domain=False,
+        ),
     )
     precise = ".2%" if share else ".4g"
     base = alt.Chart(inline(point for curve in curves for point in curve)).encode(
-        x=alt.X("x:Q")
-        .scale(nice=False, zero=axis.zero)
-        .axis(
-            title=axis.title, grid=False, tickCount=min(6, width // 50), tickMinStep=1, labelExpr=axis.label
+        x=alt.X(
+            "x:Q",
+            scale=alt.Scale(nice=False, zero=axis.zero),
+            axis=alt.Axis(
+                title=axis.title,
+                grid=False,
+                tickCount=min(6, width // 50),
+                tickMinStep=1,
+                labelExpr=axis.label,
+            ),
         ),
-        color=colour(labels, looks).legend(
-            title=None,
-            orient=legend,
-            columns=max(1, room // (46 + 7 * max(map(len, labels)))),
-            symbolType="stroke",
-            symbolStrokeWidth=3,
-            symbolOpacity=1,
-            labelLimit=min(300, max(120, room - 40)),
-            labelFontSize=12,
+        color=colour(
+            labels,
+            looks,
+            legend=alt.Legend(
+                title=None,
+                orient=legend,
+                columns=max(1, room // (46 + 7 * max(map(len, labels)))),
+                symbolType="stroke",
+                symbolStrokeWidth=3,
+                symbolOpacity=1,
+                labelLimit=min(300, max(120, room - 40)),
+                labelFontSize=12,
+            ),
         ),
         tooltip=[
             alt.Tooltip("label:N", title="method"),
@@ -173,13 +187,17 @@ def panel(
             alt.Tooltip("high:Q", format=precise, title="highest seed"),
         ],
     )
-    dash = alt.StrokeDash("label:N").scale(domain=labels, range=[list(looks[label].dash) for label in labels])
+    dash = alt.StrokeDash(
+        "label:N",
+        scale=alt.Scale(domain=labels, range=[list(looks[label].dash) for label in labels]),
+        legend=None,
+    )
     dots = {"size": 18, "filled": True} if max(map(len, curves)) <= 30 else False
     layers: list[Picture] = []
     if any(row.final.n > 1 for row in rows):
         layers.append(
             base.mark_area().encode(
-                y=alt.Y("low:Q").scale(zero=False, nice=True),
+                y=alt.Y("low:Q", scale=near),
                 y2=alt.Y2("high:Q"),
                 opacity=_seen(clickable, 0.13, 0.0),
             )
@@ -193,12 +211,12 @@ def panel(
         layers += [
             marks.mark_rule(color=MUTED, strokeDash=[2, 3]).encode(y=y),
             marks.mark_text(align="right", dy=-6, color=MUTED, fontSize=10).encode(
-                y=y, x=alt.value(width), text=alt.Text("text:N")
+                y=y, x=x_at(width), text=alt.Text("text:N")
             ),
         ]
     layers.append(
         base.mark_line(strokeJoin="round", point=dots).encode(
-            y=y, strokeDash=dash.legend(None), opacity=_seen(clickable, 1.0, 0.08)
+            y=y, strokeDash=dash, opacity=_seen(clickable, 1.0, 0.08)
         )
     )
     return layered(*layers, width=width, height=height, title=title)

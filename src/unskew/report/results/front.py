@@ -90,22 +90,28 @@ def front_picture(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int
     ]
     sizes = [max(1.0, one.bytes) for one in choices]
     wide = max(sizes) > 8 * min(sizes)
-    x = alt.X("bytes:Q").axis(
-        title="bytes of a run: down + up + between clients",
-        labelExpr="format(datum.value, '~s') + 'B'",
-        grid=False,
-        tickCount=6,
+    x = alt.X(
+        "bytes:Q",
+        scale=alt.Scale(type="log" if wide else "linear", zero=False, padding=40),
+        axis=alt.Axis(
+            title="bytes of a run: down + up + between clients",
+            labelExpr="format(datum.value, '~s') + 'B'",
+            grid=False,
+            tickCount=6,
+        ),
     )
     share = ".1%" if metric.percent else ".4g"
     base = alt.Chart(inline(points)).encode(
-        x=x.scale(type="log" if wide else "linear", zero=False, padding=40),
-        y=alt.Y("value:Q")
-        .scale(zero=False, padding=24, reverse=metric.gain(1.0) < 0)
-        .axis(
-            title=f"final global test {metric.title}",
-            format="%" if metric.percent else "~g",
-            tickCount=6,
-            domain=False,
+        x=x,
+        y=alt.Y(
+            "value:Q",
+            scale=alt.Scale(zero=False, padding=24, reverse=metric.gain(1.0) < 0),
+            axis=alt.Axis(
+                title=f"final global test {metric.title}",
+                format="%" if metric.percent else "~g",
+                tickCount=6,
+                domain=False,
+            ),
         ),
         tooltip=[
             alt.Tooltip("label:N", title="method"),
@@ -115,13 +121,13 @@ def front_picture(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int
             alt.Tooltip("front:N", title="choice"),
         ],
     )
-    tone = colour(labels, looks).legend(None)
-    shape = (
-        alt.Shape("discloses:N")
-        .scale(
+    tone = colour(labels, looks, legend=None)
+    shape = alt.Shape(
+        "discloses:N",
+        scale=alt.Scale(
             domain=list(named.values()), range=[SHAPES[min(at, len(SHAPES) - 1)] for at in range(len(kinds))]
-        )
-        .legend(title="leaves a client beyond updates", orient="top", symbolFillColor=PAPER)
+        ),
+        legend=alt.Legend(title="leaves a client beyond updates", orient="top", symbolFillColor=PAPER),
     )
     on = alt.datum.front == "on the front"
     return layered(

@@ -13,7 +13,7 @@ from unskew.report.page import Block, Figure, Paragraph, TableBlock
 from unskew.report.results.curves import WIDTH
 from unskew.report.results.gather import Record
 from unskew.report.results.leaderboard import Row
-from unskew.report.results.look import Style
+from unskew.report.results.look import Style, colour
 from unskew.report.results.staying import each_client, gaining, lower_bound, range_of
 from unskew.report.results.words import signed
 from unskew.report.theme import INK, MUTED, inline, themed
@@ -78,29 +78,33 @@ def _strip(each: Sequence[Mapping[str, Any]], others: Sequence[Row], looks: Mapp
         for at, one in enumerate(each)
     ]
     lines = [{"label": row.group.label, "accuracy": row.accuracy} for row in others]
-    x = alt.X("accuracy:Q").scale(zero=False, nice=True, padding=12)
-    x = x.axis(title="global test accuracy", format="%", tickCount=6, domain=False)
+    x = alt.X(
+        "accuracy:Q",
+        scale=alt.Scale(zero=False, nice=True, padding=12),
+        axis=alt.Axis(title="global test accuracy", format="%", tickCount=6, domain=False),
+    )
     shown = (
         alt.Chart(inline(dots))
         .mark_circle(size=44, opacity=0.55, color=MUTED)
         .encode(
             x=x,
-            y=alt.Y("place:Q").scale(domain=[-0.1, 1.1]).axis(None),
-            tooltip=["client:N", alt.Tooltip("accuracy:Q", format=".1%")],
+            y=alt.Y("place:Q", scale=alt.Scale(domain=[-0.1, 1.1]), axis=None),
+            tooltip=[alt.Tooltip("client:N"), alt.Tooltip("accuracy:Q", format=".1%")],
         )
     )
     labels = [row.group.label for row in others]
-    colours = alt.Color("label:N").scale(domain=labels, range=[looks[label].colour for label in labels])
     rules = (
         alt.Chart(inline(lines))
         .mark_rule(strokeWidth=2)
         .encode(
             x=x,
-            color=colours.legend(title=None, orient="top", columns=4, labelLimit=220),
-            strokeDash=alt.StrokeDash("label:N")
-            .scale(domain=labels, range=[list(looks[label].dash) for label in labels])
-            .legend(None),
-            tooltip=["label:N", alt.Tooltip("accuracy:Q", format=".1%")],
+            color=colour(labels, looks, alt.Legend(title=None, orient="top", columns=4, labelLimit=220)),
+            strokeDash=alt.StrokeDash(
+                "label:N",
+                scale=alt.Scale(domain=labels, range=[list(looks[label].dash) for label in labels]),
+                legend=None,
+            ),
+            tooltip=[alt.Tooltip("label:N"), alt.Tooltip("accuracy:Q", format=".1%")],
         )
     )
     mean = (

@@ -104,9 +104,10 @@ def letters_on(colour: str) -> str:
     return ON_LIGHT if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else "white"
 
 
-def colour(labels: Sequence[str], looks: Mapping[str, Style]) -> alt.Color:
+def colour(labels: Sequence[str], looks: Mapping[str, Style], legend: alt.Legend | None) -> alt.Color:
     """The colour of a mark by its group's label."""
-    return alt.Color("label:N").scale(domain=list(labels), range=[looks[label].colour for label in labels])
+    shown = [looks[label].colour for label in labels]
+    return alt.Color("label:N", scale=alt.Scale(domain=list(labels), range=shown), legend=legend)
 
 
 def _families(groups: Sequence[Group]) -> list[list[Group]]:

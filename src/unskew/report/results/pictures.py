@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from unskew.report.assembly import Picture, layered
+from unskew.report.assembly import Picture, layered, x_at
 from unskew.report.results.curves import WIDTH
 from unskew.report.results.gather import number
 from unskew.report.results.leaderboard import Row
@@ -49,25 +49,27 @@ def final_intervals(
     ]
     seeds = [{"label": row.group.label, "mean": value} for row in rows for value in row.final.values]
     beside = {"labels": False} if inside else {"labelLimit": names, "minExtent": names, "maxExtent": names}
-    y = alt.Y("label:N").scale(domain=labels).axis(title=None, domain=False, ticks=False, **beside)
-    x = alt.X("mean:Q").scale(zero=False, nice=True, padding=18)
+    y = alt.Y(
+        "label:N",
+        scale=alt.Scale(domain=labels),
+        axis=alt.Axis(title=None, domain=False, ticks=False, **beside),
+    )
     axis = alt.Axis(
         title=f"final global test {metric.title}",
         format="%" if metric.percent else "~g",
         tickCount=min(5, width // 45),
         domain=False,
     )
-    base = alt.Chart(inline(ends)).encode(y=y, color=colour(labels, looks).legend(None))
+    x = alt.X("mean:Q", scale=alt.Scale(zero=False, nice=True, padding=18), axis=axis)
+    base = alt.Chart(inline(ends)).encode(y=y, color=colour(labels, looks, legend=None))
     told = base.mark_text(align="left" if inside else "center", dy=-13, fontSize=10, color=INK, limit=width)
     layers = [
-        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q").axis(axis), x2=alt.X2("high:Q")),
+        base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", axis=axis), x2=alt.X2("high:Q")),
         alt.Chart(inline(seeds))
         .mark_circle(opacity=0.4, size=26)
-        .encode(x=x.axis(axis), y=y, color=colour(labels, looks).legend(None)),
-        base.mark_point(filled=True, size=80, opacity=1).encode(x=x.axis(axis)),
-        told.encode(
-            color=alt.value(INK), x=alt.value(0) if inside else x.axis(axis), text=alt.Text("text:N")
-        ),
+        .encode(x=x, y=y, color=colour(labels, looks, legend=None)),
+        base.mark_point(filled=True, size=80, opacity=1).encode(x=x),
+        told.encode(color=alt.ColorValue(INK), x=x_at(0) if inside else x, text=alt.Text("text:N")),
     ]
     return layered(*layers, width=width, height=height, title=title)
 
@@ -90,37 +92,42 @@ def class_heat_map(
     long = max(len(c) for c in classes) * 6.5 > step
     every = max(1, -(-len(classes) * 14 // room))
     base = alt.Chart(inline(cells)).encode(
-        x=alt.X("class:N")
-        .scale(domain=classes, paddingInner=0.04)
-        .axis(
-            title="class",
-            orient="top",
-            labelAngle=-40 if long else 0,
-            domain=False,
-            ticks=False,
-            values=classes[::every],
+        x=alt.X(
+            "class:N",
+            scale=alt.Scale(domain=classes, paddingInner=0.04),
+            axis=alt.Axis(
+                title="class",
+                orient="top",
+                labelAngle=-40 if long else 0,
+                domain=False,
+                ticks=False,
+                values=classes[::every],
+            ),
         ),
-        y=alt.Y("label:N")
-        .scale(domain=[row.group.label for row in rows], paddingInner=0.06)
-        .axis(title=None, domain=False, ticks=False, labelLimit=180),
-        tooltip=["label:N", "class:N", alt.Tooltip("accuracy:Q", format=".1%")],
+        y=alt.Y(
+            "label:N",
+            scale=alt.Scale(domain=[row.group.label for row in rows], paddingInner=0.06),
+            axis=alt.Axis(title=None, domain=False, ticks=False, labelLimit=180),
+        ),
+        tooltip=[alt.Tooltip("label:N"), alt.Tooltip("class:N"), alt.Tooltip("accuracy:Q", format=".1%")],
     )
     least = np.floor(10 * min(cell["accuracy"] for cell in cells)) / 10  # all the shades for what differs
     least = min(float(least), 0.9)
     layers = [
         base.mark_rect().encode(
-            color=alt.Color("accuracy:Q")
-            .scale(domain=[least, 1], range=["#f4f7fa", *HEAT[:-1]], clamp=True)
-            .legend(title="accuracy", format="%", tickCount=3, gradientLength=90)
+            color=alt.Color(
+                "accuracy:Q",
+                scale=alt.Scale(domain=[least, 1], range=["#f4f7fa", *HEAT[:-1]], clamp=True),
+                legend=alt.Legend(title="accuracy", format="%", tickCount=3, gradientLength=90),
+            )
         )
     ]
     if len(classes) <= MOST_NUMBERS:
+        dark = alt.datum.accuracy > least + 0.65 * (1 - least)
         layers.append(
             base.mark_text(fontSize=11).encode(
                 text=alt.Text("accuracy:Q", format=".0%"),
-                color=alt.when(alt.datum.accuracy > least + 0.65 * (1 - least))
-                .then(alt.value("white"))
-                .otherwise(alt.value(ON_LIGHT)),
+                color=alt.ColorValue(ON_LIGHT, condition=[{"test": str(dark), "value": "white"}]),
             )
         )
     return layered(*layers, width=round(step * len(classes)), height=30 * len(rows))
@@ -154,20 +161,27 @@ def cost_bars(rows: Sequence[Row], *, width: int = WIDTH) -> Picture | None:
         alt.Chart(inline(bars))
         .mark_bar()
         .encode(
-            y=alt.Y("label:N")
-            .scale(domain=[row.group.label for row in rows], padding=0.25)
-            .axis(title=None, domain=False, ticks=False, labelLimit=220),
-            x=alt.X("bytes:Q").axis(
-                title="bytes in a run, mean over seeds",
-                labelExpr="format(datum.value, '~s') + 'B'",
-                tickCount=6,
-                domain=False,
+            y=alt.Y(
+                "label:N",
+                scale=alt.Scale(domain=[row.group.label for row in rows], padding=0.25),
+                axis=alt.Axis(title=None, domain=False, ticks=False, labelLimit=220),
             ),
-            color=alt.Color("kind:N")
-            .scale(domain=order, range=[colours[at % len(colours)] for at in range(len(order))])
-            .legend(title=None, orient="top", columns=4, labelLimit=240),
+            x=alt.X(
+                "bytes:Q",
+                axis=alt.Axis(
+                    title="bytes in a run, mean over seeds",
+                    labelExpr="format(datum.value, '~s') + 'B'",
+                    tickCount=6,
+                    domain=False,
+                ),
+            ),
+            color=alt.Color(
+                "kind:N",
+                scale=alt.Scale(domain=order, range=[colours[at % len(colours)] for at in range(len(order))]),
+                legend=alt.Legend(title=None, orient="top", columns=4, labelLimit=240),
+            ),
             order=alt.Order("at:Q"),
-            tooltip=["label:N", "kind:N", alt.Tooltip("bytes:Q", format=",.0f")],
+            tooltip=[alt.Tooltip("label:N"), alt.Tooltip("kind:N"), alt.Tooltip("bytes:Q", format=",.0f")],
         )
         .transform_calculate(at=f"indexof({order!r}, datum.kind)")
         .properties(width=width - 190, height=max(44, 30 * len(rows)))

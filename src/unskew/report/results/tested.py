@@ -99,23 +99,33 @@ def client_scatter(runs: dict[str, Record]) -> Picture:
     wide = bool(sizes) and max(sizes) > 30 * min(sizes)
     columns = min(BESIDE, len(runs))
     room = (WIDTH - 150) // columns - 60
-    x = alt.X("samples:Q").axis(
-        title="samples that the client trains on", format="~s", tickCount=5, domain=False
+    spread = {"type": "symlog"} if wide else {"zero": False}
+    x = alt.X(
+        "samples:Q",
+        scale=alt.Scale(nice=True, padding=8, **spread),
+        axis=alt.Axis(title="samples that the client trains on", format="~s", tickCount=5, domain=False),
     )
-    x = x.scale(type="symlog", nice=True, padding=8) if wide else x.scale(zero=False, nice=True, padding=8)
     chart = (
         alt.Chart(inline(points))
         .mark_circle(size=64 if len(points) <= 300 else 28, opacity=0.85, stroke=MUTED, strokeWidth=0.5)
         .encode(
             x=x,
-            y=alt.Y("accuracy:Q")
-            .scale(domain=[math.floor(10 * min(p["accuracy"] for p in points)) / 10, 1], padding=6)
-            .axis(title="accuracy on its own test samples", format="%", tickCount=5, domain=False),
-            color=alt.Color("emd:Q")
-            .scale(domain=_emd_range(points), range=[*HEAT])
-            .legend(title="EMD of its labels", gradientLength=120, format=".1f", tickCount=4),
+            y=alt.Y(
+                "accuracy:Q",
+                scale=alt.Scale(
+                    domain=[math.floor(10 * min(p["accuracy"] for p in points)) / 10, 1], padding=6
+                ),
+                axis=alt.Axis(
+                    title="accuracy on its own test samples", format="%", tickCount=5, domain=False
+                ),
+            ),
+            color=alt.Color(
+                "emd:Q",
+                scale=alt.Scale(domain=_emd_range(points), range=[*HEAT]),
+                legend=alt.Legend(title="EMD of its labels", gradientLength=120, format=".1f", tickCount=4),
+            ),
             tooltip=[
-                "client:N",
+                alt.Tooltip("client:N"),
                 alt.Tooltip("accuracy:Q", format=".1%"),
                 alt.Tooltip("tested:Q", title="test samples"),
                 alt.Tooltip("samples:Q", title="training samples"),
@@ -127,7 +137,7 @@ def client_scatter(runs: dict[str, Record]) -> Picture:
     if len(runs) == 1:
         return chart
     return chart.facet(
-        alt.Facet("label:N", sort=list(runs)).header(title=None, labelLimit=room), columns=columns
+        alt.Facet("label:N", sort=list(runs), header=alt.Header(title=None, labelLimit=room)), columns=columns
     )
 
 

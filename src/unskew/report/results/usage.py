@@ -7,7 +7,7 @@ from typing import Any
 
 import altair as alt
 
-from unskew.report.assembly import Picture, beside, layered
+from unskew.report.assembly import Picture, beside, layered, x_at
 from unskew.report.results import words
 from unskew.report.results.curves import WIDTH
 from unskew.report.results.leaderboard import Row
@@ -44,31 +44,38 @@ def usage_bars(rows: Sequence[Row], looks: Mapping[str, Style], *, width: int = 
 
     def y(named: bool) -> alt.Y:
         names = alt.Axis(title=None, domain=False, ticks=False, labelLimit=180, labels=named)
-        return alt.Y("label:N").scale(domain=labels, padding=0.25).axis(names)
+        return alt.Y("label:N", scale=alt.Scale(domain=labels, padding=0.25), axis=names)
 
     def bars(name: str, title: str, named: bool = False) -> list[alt.Chart]:
         lengths = base.mark_bar().encode(
             y=y(named),
-            x=alt.X(f"{name}:Q").axis(
-                title=title, tickCount=4, domain=False, labelExpr="format(datum.value, '~s')"
+            x=alt.X(
+                f"{name}:Q",
+                axis=alt.Axis(title=title, tickCount=4, domain=False, labelExpr="format(datum.value, '~s')"),
             ),
-            color=colour(labels, looks).legend(None),
-            tooltip=["label:N", alt.Tooltip(f"{name}:Q", format=",.5~g"), "accuracy_text:N"],
+            color=colour(labels, looks, legend=None),
+            tooltip=[
+                alt.Tooltip("label:N"),
+                alt.Tooltip(f"{name}:Q", format=",.5~g"),
+                alt.Tooltip("accuracy_text:N"),
+            ],
         )
         short = alt.datum[name] < 0.25 * max(float(value[name]) for value in values)  # no room on the bar
         told = base.mark_text(align="left", dx=6, fontSize=11).encode(
             y=y(named),
-            x=alt.value(0),
-            text=f"{name}_text:N",
-            color=alt.when(short).then(alt.value(INK)).otherwise(alt.Color("on:N").scale(None)),
+            x=x_at(0),
+            text=alt.Text(f"{name}_text:N"),
+            color=alt.Color("on:N", scale=None, condition={"test": str(short), "value": INK}),
         )
         return [lengths, told]
 
     dots = base.mark_point(filled=True, size=80, color=INK, stroke="white", opacity=1).encode(
         y=y(True),
-        x=alt.X("accuracy:Q")
-        .scale(domain=[0, 1])
-        .axis(title="final accuracy (dot)", orient="top", format="%", grid=False, tickCount=4),
+        x=alt.X(
+            "accuracy:Q",
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(title="final accuracy (dot)", orient="top", format="%", grid=False, tickCount=4),
+        ),
     )
     size = {"width": room, "height": height}
     used = layered(
