@@ -48,9 +48,11 @@ def told_once(values: Array, otherwise: type[np.integer[Any]] | None = np.int64)
 
 
 def added(values: Array, more: Array) -> Array:
-    """The sum of both, told once where both are."""
-    if any(values.strides) or any(more.strides):
+    """The sum of both, told once where both are; the same array where nothing is added."""
+    if any(more.strides):
         return np.asarray(values + more)
+    if any(values.strides):
+        return np.asarray(values + more) if len(more) and more[0] else values
     return np.broadcast_to(values[0] + more[0], values.shape)
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, told_once
+from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, small_type, told_once
 from unskew.core.sharing import Sharing
 from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
@@ -248,10 +248,12 @@ class Lifted(Roster):
         if clients is not EVERYBODY:
             held = self._before.counts_of(clients)
             return held + self._more(held)
-        most, blocks = int(self.sizes.max(initial=0)), self._before.count_blocks()
-        return np.concatenate(
-            [in_few_bytes(held + self._more(held), most, of=self.clients) for held in blocks]
-        )
+        kind = small_type(int(self.sizes.max(initial=0)), self.clients)
+        found, first = np.empty((self.clients, self.dataset.classes), kind), 0
+        for held in self._before.count_blocks():
+            found[first : first + len(held)] = held + self._more(held)
+            first += len(held)
+        return found
 
     @cached_property
     def more(self) -> Array:

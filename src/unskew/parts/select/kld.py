@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.arrays import Array, in_few_bytes, small_type
+from unskew.arrays import BLOCK, Array, small_type
 from unskew.core.ledger import NUMBER_BYTES
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
@@ -106,7 +106,9 @@ def largest_first(clients: Ids, sizes: Array) -> Ids:
         return clients
     most = int(sizes.max(initial=0))
     # numbers of one or two bytes are ordered many times faster
-    behind = in_few_bytes(most - sizes[clients], most)
+    behind = np.empty(len(clients), small_type(most, len(clients)))
+    for some in (slice(at, at + BLOCK) for at in range(0, len(clients), BLOCK)):
+        behind[some] = most - sizes[clients[some]]
     return clients[np.argsort(behind, kind="stable")]
 
 
