@@ -8,7 +8,7 @@ entropies are in nats.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,12 +149,18 @@ def _row_sums(table: Array) -> Array:
 
 def system_emd(counts: Array) -> float:
     """The system's EMD alone (thesis eq. 3.3), without the cost of the other measures."""
-    clients, classes = counts.shape
-    pooled = counts.sum(axis=0, dtype=np.int64)
+    return system_emd_of(counts.__getitem__, *counts.shape)
+
+
+def system_emd_of(counts_of: Callable[[slice], Array], clients: int, classes: int) -> float:
+    """The same of clients whose label counts are looked at twice, some at a time, and are never all there."""
+    pooled = np.zeros(classes, np.int64)
+    for rows in _blocks(clients, classes):
+        pooled += counts_of(rows).sum(axis=0, dtype=np.int64)
     samples = int(pooled.sum())
     p = pooled / max(1, samples)
     moved = 0.0
-    for held in (counts[rows] for rows in _blocks(clients, classes)):
+    for held in map(counts_of, _blocks(clients, classes)):
         # n_k |p_k - p| = |c_k - n_k p|: no division, so an empty client needs no special case
         apart = held.sum(axis=1, keepdims=True, dtype=np.int64) * p
         np.subtract(held, apart, out=apart)

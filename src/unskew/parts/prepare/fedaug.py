@@ -17,7 +17,7 @@ from unskew.core.roster import Roster
 from unskew.core.slots import Prepare
 from unskew.core.types import Memory
 from unskew.errors import InputError
-from unskew.metrics import system_emd
+from unskew.metrics.skew import system_emd_of
 from unskew.notices import warn
 from unskew.seeds import generator
 
@@ -83,7 +83,7 @@ class FedAug(Prepare):
             "fedaug": {
                 "augmented": held - int(roster.budget.sum()),
                 "unaltered_share": float(roster.budget.sum() / max(1, held)),
-                "emd": system_emd(roster.look_at_counts()),
+                "emd": system_emd_of(roster.look_at_counts, roster.clients, roster.dataset.classes),
                 "left_for_lack_of_a_class": lacking,
             }
         }
