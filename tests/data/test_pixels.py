@@ -36,6 +36,13 @@ def test_unit_pixels_are_divided_by_255():
     assert data.normalise(x.astype(np.float64)).mean() == pytest.approx(0, abs=1e-6)
 
 
+def test_the_digits_have_seventeen_levels():
+    """Their white is 16, so that they too reach from 0 to 1."""
+    digits = unskew.load("digits").with_pixels("unit")
+    seen = digits.normalise(digits.x.astype(np.float32))
+    assert (seen.min(), seen.max()) == (0, 1)
+
+
 def test_a_run_trains_and_predicts_on_unit_pixels(tmp_path):
     """The model is another, it has its scale inside it, and a run read from its folder has it too."""
     x, y = images()

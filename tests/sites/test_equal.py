@@ -92,6 +92,17 @@ def test_sites_have_the_bits_of_the_simulation(sites, method, precision):
     assert deployed.folder.lines[0]["sites"]["bytes_up"] > 0
 
 
+def test_sites_see_pixels_as_the_simulation_does(sites):
+    """The coordinator's scale is what sites take: its digits from 0 to 1, not at mean 0 and spread 1."""
+    simulated = unskew.run(SIMULATED, pixels="unit", progress=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        deployed = unskew.run(SIMULATED, pixels="unit", progress=False, sites=str(sites.folder))
+    assert simulated.model.std.item() == deployed.model.std.item() == 16
+    for name, value in simulated.state.params.items():
+        assert torch.equal(value, deployed.state.params[name]), name
+
+
 def test_the_server_keeps_names_of_memories_and_no_memory(sites, tmp_path):
     run = unskew.run(
         SIMULATED, method="scaffold", sites=str(sites.folder), out=tmp_path / "run", progress=False

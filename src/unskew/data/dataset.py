@@ -30,7 +30,8 @@ class Dataset:
     in the units of ``x``, and are applied on use. ``columns`` holds one value a training sample that clients
     may be split by, such as the person or the recording. ``source`` says which files it came from, and ``table``
     what became of the columns of a table; ``resized`` pictures were scaled to one size.
-    ``columns_test`` are columns of the test samples, where they are known.
+    ``columns_test`` are columns of the test samples, where they are known. ``brightest`` is the value of a white pixel
+    in images of 8-bit pixels.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Dataset:
     table: Columns | None = None
     resized: bool = False
     columns_test: Mapping[str, Array] = field(default_factory=dict)
+    brightest: int = 255
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) < len(self.labels):
@@ -105,10 +107,10 @@ class Dataset:
         if self.kind != "image" or self.x.dtype != np.uint8:
             held = "8-bit" if self.x.dtype == np.uint8 else str(self.x.dtype)
             raise InputError(
-                f"pixels = unit divides images of 8-bit pixels by 255, and {self.name} has samples of kind {self.kind} "
+                f"pixels = unit divides images of 8-bit pixels by {self.brightest}, and {self.name} has samples of kind {self.kind} "
                 f"in {held} numbers; leave pixels out"
             )
-        nothing, whole = np.zeros_like(self.mean), np.full_like(self.std, 255)
+        nothing, whole = np.zeros_like(self.mean), np.full_like(self.std, self.brightest)
         seen_so = np.array_equal(self.mean, nothing) and np.array_equal(self.std, whole)
         return self if seen_so else replace(self, mean=nothing, std=whole)
 

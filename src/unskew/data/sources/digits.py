@@ -34,6 +34,7 @@ class Digits(Source):
     counts: ClassVar = (1_438, 359)
     shape: ClassVar = (1, 8, 8)
     classes: ClassVar = 10
+    brightest: ClassVar = 16
 
     test: float = 0.2
     seed: int = 0

@@ -49,6 +49,7 @@ class Source:
     counts: ClassVar[tuple[int, int]]
     shape: ClassVar[tuple[int, ...]]
     classes: ClassVar[int]
+    brightest: ClassVar[int] = 255
     columns: ClassVar[tuple[str, ...]] = ()
     forms: ClassVar[tuple[Form, ...]] = ()
     home: ClassVar[str] = ""
@@ -122,6 +123,7 @@ class Source:
             mean=mean,
             std=std,
             source=source,
+            brightest=self.brightest,
         )
 
 
