@@ -8,6 +8,8 @@ every call, and alt.Tooltip("x:Q") and not a text, whose kind Altair would have 
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +29,7 @@ class Assembled:
     def to_dict(self, validate: bool = True) -> dict[str, Any]:
         """The whole specification, by the verb that Altair's charts have."""
         if validate:
-            _check(self.specification)
+            _check(json.dumps(self.specification))
         return {**self.specification, "$schema": alt.SCHEMA_URL, "datasets": dict(self.datasets)}
 
     def with_name(self, name: str) -> Assembled:
@@ -97,8 +99,10 @@ def _part(picture: Picture, datasets: dict[str, Any], named: dict[int, Any]) -> 
     return made
 
 
-def _check(whole: dict[str, Any]) -> None:
-    """Hold a specification against Vega-Lite's schema, as Altair does with its own charts."""
+@functools.cache
+def _check(text: str) -> None:
+    """Hold a specification against Vega-Lite's schema, as Altair does with its own charts; the same one once."""
+    whole = json.loads(text)
     kinds: dict[str, Any] = {
         "layer": alt.TopLevelLayerSpec,
         "hconcat": alt.TopLevelHConcatSpec,

@@ -20,7 +20,7 @@ from unskew.data.federation import shown_name
 from unskew.metrics import Skew
 from unskew.report.assembly import Picture, below, beside, layered, y_at
 from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
-from unskew.report.theme import BLUE, INK, MUTED, RED, inline
+from unskew.report.theme import BLUE, INK, MUTED, RED, inline, trusted
 
 Counts = npt.NDArray[Any]
 
@@ -31,6 +31,7 @@ PLOT = 640
 GAP = 96
 
 
+@trusted()
 def partition_picture(
     counts: Counts,
     skew: Skew,

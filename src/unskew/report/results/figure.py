@@ -11,7 +11,7 @@ from unskew.report.results.curves import panel
 from unskew.report.results.look import styles
 from unskew.report.results.pictures import NAMES, final_intervals
 from unskew.report.results.statistics import Spread
-from unskew.report.theme import themed
+from unskew.report.theme import themed, trusted
 
 ENDS: dict[Spread, str] = {"ci": "Final, with 95% intervals", "sd": "Final, mean ± sd"}
 BESIDE = 640
@@ -19,6 +19,7 @@ BESIDE = 640
 AXIS = 36  # what the curves' own axis takes
 
 
+@trusted()
 def figure(compared: Comparison, width: float | None = None) -> Picture:
     """One chart of everything, in the formats that paper knows: no legend to click, nothing to hover.
 
