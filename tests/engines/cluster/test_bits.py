@@ -57,14 +57,17 @@ class Kept(OverRay):
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with three_nodes() as found:
+    """Three nodes, of which the last says that it has a GPU, until tests pull their plugs: after those there are as few
+    as a test needs, since a node costs a second and an actor of it two."""
+    with three_nodes(2) as found:
+        found.add(num_gpus=1)
         yield found
 
 
 @pytest.fixture(scope="module")
 def engine(cluster: Cluster) -> Iterator[OverRay]:
     """One whose actors take the three nodes for other machines than the server's, as they will be elsewhere."""
-    made = Kept()
+    made = Kept(device="cpu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unskew.engines.cluster.actors.neighbour", lambda process, machine: None)
         play(made)
@@ -129,10 +132,11 @@ def test_sums_alone_keep_their_bits(engine: OverRay, monkeypatch: pytest.MonkeyP
 
 
 def test_where_ray_sees_a_gpu_an_actor_there_runs_the_gpu_engine(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, engine: OverRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And CPUs train nothing. The node only says that it has a GPU: its engine runs on a CPU, as in its own tests."""
-    node = cluster.add(num_gpus=1)
+    """And CPUs train nothing. The node only says that it has a GPU: its engine runs on a CPU, as in its own tests. That
+    another run has an actor on the node's only core keeps nobody from its GPU."""
+    *_, node = cluster.nodes
     monkeypatch.setattr(OverRay, "gpu", "cpu")
     inside = Kept()
     try:
@@ -142,7 +146,6 @@ def test_where_ray_sees_a_gpu_an_actor_there_runs_the_gpu_engine(
         assert [actor.node for actor in inside.crew.actors] == [node]  # type: ignore[attr-defined]
     finally:
         OverRay.close(inside)
-        cluster.remove(node)
     expected = play(FastGPU("cpu"), "scaffold+sem")
     for name, value in expected[0].params.items():
         assert torch.allclose(found[0].params[name], value, rtol=1e-5, atol=1e-7)
@@ -179,7 +182,7 @@ def test_actors_on_the_servers_machine_write_on_its_boards(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing that was trained travels; one whose node is lost is ended, so that it writes no more."""
-    cluster.fill()
+    cluster.fill(2)
     near, ended, travelled = Kept(workers=2), [], []
     end, write = Neighbour.end, ClusterCrew._write
     monkeypatch.setattr(Neighbour, "end", lambda self: (ended.append(self), end(self)))
@@ -207,6 +210,7 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
     """Ours ends while another process plays; kill -9 leaves no actor of the other, which can be resumed."""
     until = time.monotonic() + 300
     expected = play(FastCPU(1))
+    cluster.fill(2)
     assert_same(play(engine), expected)
     while len(ours := actors()) != 1 + len(cluster.nodes):  # one a node
         assert time.monotonic() < until
@@ -243,6 +247,10 @@ def test_two_runs_share_a_cluster_and_one_that_is_killed_goes_on_with_more_nodes
     words = ["resume", str(tmp_path / "run"), "--rounds", str(rounds), "--ray", cluster.address]
     other = subprocess.Popen([sys.executable, "-m", "unskew", *words], stdout=subprocess.DEVNULL)
     try:
+        while actors() <= ours:  # nobody else is there before it has loaded what it needs
+            assert other.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.05)
         while other.poll() is None:  # two at once, and both end
             assert time.monotonic() < until
             assert_same(play(engine), expected)

@@ -246,7 +246,11 @@ class ClusterCrew:
 
         self.looked = time.monotonic()
         kind = "CPU" if self.device is None else "GPU"
-        claim = {"num_cpus": SHARE_OF_A_CORE} if self.device is None else {"num_gpus": SHARE_OF_A_GPU}
+        claim = {
+            "num_cpus": SHARE_OF_A_CORE
+        }  # said with a GPU too, or Ray would wait for a whole core that is free
+        if self.device is not None:
+            claim["num_gpus"] = SHARE_OF_A_GPU
         nodes = {n["NodeID"]: int(n["Resources"].get(kind, 0)) for n in self.ray.nodes() if n["Alive"]}
         for node, room in nodes.items():
             if self.failed.get(node, 0) >= ATTEMPTS:
