@@ -13,6 +13,7 @@ from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, told_once, wi
 from unskew.core.roster import Roster
 from unskew.data import Dataset, Federation
 from unskew.data.federation import census
+from unskew.data.partition import partition
 from unskew.metrics import skew
 from unskew.parts.prepare.repeats import RunningSums, additions
 
@@ -171,3 +172,18 @@ def test_sums_are_told_once_where_both_are() -> None:
     assert added(once, once).strides == (0,)
     assert added(once, once).tolist() == [6] * 4
     assert added(once, each).tolist() == added(each, once).tolist() == [3, 4, 5, 6]
+
+
+def test_a_partition_of_many_and_its_federation_have_the_same_lists() -> None:
+    """Not a copy in eight bytes a place beside one in few; what a client holds is told in int64."""
+    labels = np.random.default_rng(0).integers(0, 3, 2 * MANY)
+    data = Dataset(
+        "many", np.zeros((2 * MANY, 1), np.float32), labels, np.zeros((1, 1), np.float32),
+        np.zeros(1, np.int64), ("a", "b", "c"), kind="table",
+    )  # fmt: skip
+    dealt = partition(data, "iid", clients=MANY, seed=1)
+    federation = dealt.federation(data)
+    assert federation.indices is dealt.indices
+    assert federation.offsets is dealt.offsets
+    assert dealt.indices.dtype == np.int32
+    assert dealt.samples(3).dtype == dealt.sizes.dtype == np.int64

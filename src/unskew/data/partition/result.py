@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.arrays import Array, wide_blocks
+from unskew.arrays import Array, in_few_bytes, wide_blocks
 from unskew.data.dataset import Dataset, check_labels
 from unskew.data.federation import Federation, shown_name
 from unskew.data.files import damaged, read_npz
@@ -40,6 +40,11 @@ class Partition:
     counts: Array
     record: dict[str, Any]
 
+    def __post_init__(self) -> None:
+        """Long lists are kept as a federation keeps them, so that it has the same ones and no copy."""
+        for name, most in (("indices", int(self.indices.max(initial=0))), ("offsets", len(self.indices))):
+            object.__setattr__(self, name, in_few_bytes(getattr(self, name), most))
+
     @property
     def clients(self) -> int:
         """How many clients there are."""
@@ -48,7 +53,7 @@ class Partition:
     @property
     def sizes(self) -> Array:
         """How many samples each client holds."""
-        return np.diff(self.offsets)
+        return np.diff(self.offsets).astype(np.int64, copy=False)
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -62,7 +67,7 @@ class Partition:
 
     def samples(self, client: int) -> Array:
         """The samples that a client holds, as places in the data set."""
-        return self.indices[self.offsets[client] : self.offsets[client + 1]]
+        return np.asarray(self.indices[self.offsets[client] : self.offsets[client + 1]], np.int64)
 
     def federation(self, dataset: Dataset) -> Federation:
         """The data set dealt to the clients; refused if it is not the one the partition was made for."""
@@ -91,7 +96,7 @@ class Partition:
                 format=np.array(FORMAT),
                 record=np.array(json.dumps(self.record)),
                 indices=self.indices.astype(small),
-                offsets=self.offsets,
+                offsets=self.offsets.astype(np.int64, copy=False),
                 counts=self.counts.astype(small),
             )
         return target
