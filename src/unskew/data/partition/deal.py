@@ -79,7 +79,7 @@ def from_logs(logs: Array) -> Array:
 def scatter(counts: Array, pool: Array) -> tuple[Array, Array]:
     """Deal ``pool`` (samples class by class, shuffled within each) by ``counts``: indices and offsets."""
     offsets = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
-    indices = np.empty(len(pool), np.int64)
+    indices = np.empty_like(pool)
     begin = offsets[:-1].copy()  # where the next class of each client goes
     taken = 0
     for y in range(counts.shape[1]):

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from unskew import seeds
-from unskew.arrays import Array
+from unskew.arrays import Array, in_few_bytes
 from unskew.data.dataset import Dataset, check_labels
 from unskew.data.federation import census, shown_name
 from unskew.data.partition.amount import amount_used
@@ -175,9 +175,11 @@ def _clients(
 
 
 def _used(total: int, clients: int, seed: int, fraction: float, samples_per_client: int | None) -> Array:
-    """The samples that are dealt at all, in random order."""
+    """The samples that are dealt at all, in random order, in few bytes."""
     size = amount_used(total, clients, fraction, samples_per_client)
-    return seeds.generator(seed, "partition", "used samples").permutation(total)[:size]
+    return in_few_bytes(
+        seeds.generator(seed, "partition", "used samples").permutation(total)[:size], total - 1
+    )
 
 
 def _in_full(family: Family) -> str:
