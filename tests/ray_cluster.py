@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from forked_ray_worker import forked_workers
+
 STORE = 80 * 2**20
 """Bytes of a node's object store: the least that Ray takes."""
 
@@ -18,15 +21,15 @@ STORE = 80 * 2**20
 class Cluster:
     """Nodes that come and go."""
 
-    def __init__(self, inner: Any, nodes: int):
-        self.inner = inner
+    def __init__(self, inner: Any, nodes: int, worker: dict[str, str]):
+        self.inner, self.worker = inner, worker
         self.address: str = inner.address
         self.head: str = inner.head_node.node_id
         self.nodes: dict[str, Any] = {}
         self.fill(nodes)
 
     def add(self, **more: Any) -> str:
-        node = self.inner.add_node(num_cpus=1, object_store_memory=STORE, **more)
+        node = self.inner.add_node(num_cpus=1, object_store_memory=STORE, **self.worker, **more)
         self.nodes[node.node_id] = node
         return str(node.node_id)
 
@@ -41,8 +44,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def three_nodes(nodes: int = 3, joined: bool = True) -> Iterator[Cluster]:
-    """A cluster; ``joined``: this process is connected to it."""
+def three_nodes(nodes: int = 3, joined: bool = True, forked: bool = False) -> Iterator[Cluster]:
+    """A cluster; ``joined``: this process is connected to it, ``forked``: its workers have torch loaded already, where
+    processes fork."""
     pytest.importorskip("ray")
     from unskew.engines.cluster.connect import load_ray
 
@@ -53,11 +57,18 @@ def three_nodes(nodes: int = 3, joined: bool = True) -> Iterator[Cluster]:
         FileLock(Path(tempfile.gettempdir()) / "unskew-ray-tests.lock"),
         tempfile.TemporaryDirectory(prefix="unskew-ray-", dir="/tmp", ignore_cleanup_errors=True) as place,
         pytest.MonkeyPatch.context() as patch,
+        contextlib.ExitStack() as stack,
     ):
         # sockets' paths are short there, and nothing is left of them. By its variable, since Ray writes the cluster's
         # address into its usual folder whatever it is told otherwise, and fails on a machine where that never was
         patch.setenv("RAY_TMPDIR", place)
+        worker = (
+            {"worker_path": stack.enter_context(forked_workers(Path(place)))}
+            if forked and sys.platform == "linux"
+            else {}
+        )
         head = {
+            **worker,
             "num_cpus": 1,
             "include_dashboard": False,
             "object_store_memory": STORE,
@@ -67,7 +78,7 @@ def three_nodes(nodes: int = 3, joined: bool = True) -> Iterator[Cluster]:
         try:
             if joined:
                 ray.init(address=inner.address, log_to_driver=False, logging_level="ERROR")
-            yield Cluster(inner, nodes)
+            yield Cluster(inner, nodes, worker)
         finally:
             ray.shutdown()
             inner.shutdown()

@@ -59,7 +59,7 @@ class Kept(OverRay):
 def cluster() -> Iterator[Cluster]:
     """Three nodes, of which the last says that it has a GPU, until tests pull their plugs: after those there are as few
     as a test needs, since a node costs a second and an actor of it two."""
-    with three_nodes(2) as found:
+    with three_nodes(2, forked=True) as found:
         found.add(num_gpus=1)
         yield found
 
