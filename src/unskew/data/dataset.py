@@ -107,8 +107,8 @@ class Dataset:
         if self.kind != "image" or self.x.dtype != np.uint8:
             held = "8-bit" if self.x.dtype == np.uint8 else str(self.x.dtype)
             raise InputError(
-                f"pixels = unit divides images of 8-bit pixels by {self.brightest}, and {self.name} has samples of kind "
-                f"{self.kind} in {held} numbers; leave pixels out"
+                f"pixels = unit divides images of 8-bit pixels by {self.brightest}, and {self.name} has samples of "
+                f"kind {self.kind} in {held} numbers; leave pixels out"
             )
         nothing, whole = np.zeros_like(self.mean), np.full_like(self.std, self.brightest)
         seen_so = np.array_equal(self.mean, nothing) and np.array_equal(self.std, whole)
