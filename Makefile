@@ -39,8 +39,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# one thread a process, as the tests themselves have: those that they start would wait for each other, busily
 suite: $(READY)
-	$(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 test: lint          ## lint, types and the whole suite; types beside the suite, since they take one core half a minute
 	$(MAKE) --no-print-directory -j 2 types suite
