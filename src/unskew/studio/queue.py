@@ -226,9 +226,10 @@ class RunQueue:
             if code is None:
                 return False
             del self._processes[job.id]
-            job.status = {0: "ended", 130: "stopped", -signal.SIGTERM: "stopped"}.get(code, "failed")
-            if job.status == "failed":
+            status = {0: "ended", 130: "stopped", -signal.SIGTERM: "stopped"}.get(code, "failed")
+            if status == "failed":
                 job.problem = last_words(self.place / f"{job.id}.log") or f"it ended with code {code}"
+            job.status = status  # last: a page that asks meanwhile is told why, too
         if job.status == "ended":
             (self.place / f"{job.id}.log").unlink(missing_ok=True)
         return True
