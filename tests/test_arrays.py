@@ -16,6 +16,7 @@ from unskew.data.federation import census
 from unskew.data.partition import partition
 from unskew.metrics import skew
 from unskew.parts.prepare.repeats import RunningSums, additions
+from unskew.testing.toy_federation import tiny
 
 
 @pytest.mark.parametrize(
@@ -187,3 +188,20 @@ def test_a_partition_of_many_and_its_federation_have_the_same_lists() -> None:
     assert federation.offsets is dealt.offsets
     assert dealt.indices.dtype == np.int32
     assert dealt.samples(3).dtype == dealt.sizes.dtype == np.int64
+
+
+def test_some_clients_label_counts_are_asked_for_as_rows_of_a_table() -> None:
+    """A mask, a step, from the end, nobody, one: as numpy has it."""
+    federation = tiny()
+    every = federation.take_census()
+    mask = np.arange(federation.clients) % 2 == 0
+    for asked in (
+        mask,
+        slice(0, 5, 2),
+        np.array([-1, 0]),
+        slice(3, 1),
+        slice(1, 3),
+        np.zeros(0, np.int64),
+        2,
+    ):
+        assert np.array_equal(federation.take_census(asked), every[asked])  # type: ignore[arg-type]

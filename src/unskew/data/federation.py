@@ -184,9 +184,14 @@ class Federation:
         """The rows of these clients, of a stretch in few bytes; counted anew each time."""
         data = self.dataset
         if isinstance(clients, slice):
-            first, last, _ = clients.indices(self.clients)
-            return census(data.y, self.indices, self.offsets[first : last + 1], data.classes)
-        return census_of(data.y, self.indices, self.offsets, data.classes, np.asarray(clients, np.int64))
+            first, last, step = clients.indices(self.clients)
+            if step == 1 and first <= last:
+                return census(data.y, self.indices, self.offsets[first : last + 1], data.classes)
+        asked = np.arange(self.clients)[
+            clients
+        ]  # as a table's rows are asked for: masks, steps, from the end
+        rows = census_of(data.y, self.indices, self.offsets, data.classes, np.atleast_1d(asked))
+        return rows if asked.ndim else np.asarray(rows[0])
 
     def move_lists(self, indices: Array, offsets: Array) -> None:
         """Keep the same lists in other memory, such as one that several processes share, and no second time."""

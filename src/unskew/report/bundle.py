@@ -19,15 +19,15 @@ def bundled(name: str, snippet: str) -> str:
     What was made of another snippet or by other libraries is made anew, and so is what is damaged.
     """
     made_of = {"vl-convert-python": version("vl-convert-python"), "snippet": snippet}
-    place = script_folder() / f"{name}.json"
-    with suppress(OSError):
-        found = unseal(place.read_bytes(), required=True) or {}
-        if {key: found.get(key) for key in made_of} == made_of:
+    with suppress(OSError, RuntimeError):  # RuntimeError: nobody's home, so nothing is kept
+        found = unseal((script_folder() / f"{name}.json").read_bytes(), required=True) or {}
+        if {key: found.get(key) for key in made_of} == made_of and isinstance(found.get("script"), str):
             return str(found["script"])
     import vl_convert
 
     script = str(vl_convert.javascript_bundle(snippet))
-    with suppress(OSError), replace_file(place, make_folder=True) as draft:  # it only saves time
+    kept = f"{name}.json"  # which only saves time
+    with suppress(OSError, RuntimeError), replace_file(script_folder() / kept, make_folder=True) as draft:
         draft.write_text(seal(made_of | {"script": script}), "utf-8")
     return script
 
