@@ -28,6 +28,7 @@ from unskew.data.aside import Aside
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.engines.cluster.engine import OverRay
+from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import InputError
 from unskew.import_object import import_object
 from unskew.metrics import skew
@@ -136,6 +137,8 @@ def set_up(
     if spec.sites is not None:
         return _set_up_sites(spec, data, model, method, metrics, known_sites)
     loaded = load(spec, data, method)
+    if isinstance(engine, FastGPU):
+        loaded = replace(loaded, device=engine.device)
     built = build(spec, loaded, model, metrics or {}, counts)
     check(spec, loaded, built)
     return start(spec, loaded, built, engine)

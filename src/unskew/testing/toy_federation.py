@@ -159,7 +159,7 @@ def play(
                 save_state(state, folder)
                 read = load_state(folder)
                 assert read is not None
-                state = read
+                state = read.to(setup.run.device)
         setup.run.engine.close()
     after = _global_generators()
     moved = tuple(name for name, old in before.items() if after[name] != old)
@@ -286,5 +286,5 @@ def remembered(state: State) -> Tree:
 
 
 def apart(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
-    """The largest difference between two trees of the same names."""
-    return max(float((one[k] - other[k]).detach().abs().max()) for k in one)
+    """The largest difference between two trees of the same names, on whatever devices they lie."""
+    return max(float((one[k].cpu() - other[k].cpu()).detach().abs().max()) for k in one)

@@ -12,12 +12,9 @@ import gc
 import os
 import pickle
 import signal
-import sys
-import warnings
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -44,6 +41,7 @@ from unskew.data.federation import Federation
 from unskew.engines.cpu.workers import die_with
 from unskew.engines.device_data import DeviceData
 from unskew.engines.loop import Loop
+from unskew.machine.processes import start_process
 
 
 @dataclass
@@ -262,16 +260,7 @@ class Wall:
     """One client's process, seen from the server's side."""
 
     def __init__(self, method: Method) -> None:
-        forks = sys.platform == "linux" and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        context: Any = get_context("fork" if forks else "spawn")
-        self.pipe, there = context.Pipe()
-        self.process = context.Process(target=_live, args=(there, method, os.getpid()), daemon=True)
-        with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore", DeprecationWarning
-            )  # another thread may live here; it is not touched
-            self.process.start()
-        there.close()
+        self.process, self.pipe = start_process(_live, method, os.getpid())
         self.holds: tuple[int, int, Dataset] | None = None
 
     def send(self, verb: str, *given: Any) -> None:

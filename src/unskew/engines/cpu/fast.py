@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
 from unskew.machine.cores import cores
+from unskew.machine.processes import of_script
 from unskew.notices import warn
 from unskew.progress import working
 
@@ -66,6 +66,7 @@ class FastCPU(Here):
         self.crew: Carrier | None = None
         self.boards: dict[str, Board] = {}
         self.told: dict[str, object] = {}
+        self.loads_script = False
         self._stacks: tuple[Job, int] | None = None
         keep_memory()  # models of a whole cohort come and go here, too
 
@@ -255,7 +256,10 @@ class FastCPU(Here):
 
     def check(self, job: Job) -> None:
         """See to it that the job can be sent to whoever carries it out."""
-        if self.count > 1 and (problem := untold(job)):
+        if self.count == 1:
+            return
+        problem, self.loads_script = untold(job)
+        if problem:
             warn(
                 f"one process trains instead of {self.count}, since the job cannot be sent to others ({problem}): "
                 "define models and parts in a module, not in a function",
@@ -265,7 +269,7 @@ class FastCPU(Here):
 
     def hire(self) -> Carrier:
         """Whoever carries the work out."""
-        return InProcess(answer) if self.count == 1 else Crew(self.count, answer)
+        return InProcess(answer) if self.count == 1 else Crew(self.count, answer, self.loads_script)
 
     def _tell_leg(self, order: Leg, given: RoundInputs) -> None:
         """What the clients of a leg are asked for, without models."""
@@ -294,10 +298,9 @@ def small_filters(job: Job) -> int:
     return min(DENSE_BLOCK, int(BLOCK_OF_PATCHES // patches)) if filled <= PADDED * held.sum() else 1
 
 
-def untold(value: Any) -> str:
-    """Why a value cannot be sent to another process; nothing if it can."""
+def untold(value: Any) -> tuple[str, bool]:
+    """Why a value cannot be sent to another process, nothing if it can; and whether the script that runs defines it."""
     try:
-        ForkingPickler.dumps(value)
+        return "", of_script(value)
     except Exception as problem:  # pickling asks anything of anybody
-        return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-    return ""
+        return str(problem).splitlines()[0] if str(problem) else type(problem).__name__, False

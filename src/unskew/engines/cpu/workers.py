@@ -13,7 +13,6 @@ import logging
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
@@ -22,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.multiprocessing as tmp
 from torch import Tensor
 
 from unskew.core.types import Tree
 from unskew.engines.device_data import tensor_of
 from unskew.errors import RunFailed
+from unskew.machine.processes import can_fork, start_process
 
 log = logging.getLogger("unskew.engines.workers")  # a name that users listen to: it stays where modules move
 
@@ -94,12 +93,8 @@ class Worker:
 class Crew:
     """Some workers that answer ``target(pieces of set-up, work)``; those that die are replaced."""
 
-    def __init__(self, count: int, target: Callable[[dict[str, Any], Any], Any]):
-        # forked workers start at once and need no `if __name__ == "__main__"` in a user's script; where there is
-        # no fork, or CUDA has been touched, they are spawned
-        forks = sys.platform == "linux" and not torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
-        self.context: Any = tmp.get_context("fork" if forks else "spawn")
-        self.target = target
+    def __init__(self, count: int, target: Callable[[dict[str, Any], Any], Any], loads_script: bool = False):
+        self.target, self.loads_script = target, loads_script
         self.setup: dict[str, Any] = {}
         self.versions: dict[str, int] = {}
         self.workers = [self._hire() for _ in range(count)]
@@ -132,10 +127,7 @@ class Crew:
                     for lost in worker.doing:
                         deaths[lost] += 1
                         if deaths[lost] >= ATTEMPTS:
-                            raise RunFailed(
-                                f"{ATTEMPTS} workers died on the same clients, most likely of too little memory; "
-                                "use fewer --workers or a smaller --batch"
-                            ) from None
+                            raise RunFailed(self._why_they_died()) from None
                     waiting = sorted(worker.doing) + waiting
                     self._replace(worker)
                     continue
@@ -146,6 +138,15 @@ class Crew:
                 left -= 1
                 advance(1)
         return answers
+
+    def _why_they_died(self) -> str:
+        died = f"{ATTEMPTS} workers died on the same clients, most likely"
+        if self.loads_script and not can_fork():
+            return (
+                f"{died} because they load the script that runs, which defines the model or a part, and do again what "
+                'it does: put that below `if __name__ == "__main__":`, or write workers = 1'
+            )
+        return f"{died} of too little memory; use fewer --workers or a smaller --batch"
 
     def close(self) -> None:
         """End every worker; a busy one is not waited for."""
@@ -181,14 +182,7 @@ class Crew:
         return True
 
     def _hire(self) -> Worker:
-        here, there = self.context.Pipe()
-        process = self.context.Process(target=_work, args=(there, self.target, os.getpid()), daemon=True)
-        with warnings.catch_warnings():
-            # a progress bar's thread may live in this process; the worker touches nothing of it
-            warnings.simplefilter("ignore", DeprecationWarning)
-            process.start()
-        there.close()
-        return Worker(process, here)
+        return Worker(*start_process(_work, self.target, os.getpid(), loads_script=self.loads_script))
 
     def _replace(self, worker: Worker) -> None:
         self.replaced += 1

@@ -1,0 +1,69 @@
+"""How another process is started: forked where that is safe, else spawned, without the script that runs."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+
+def can_fork() -> bool:
+    """Whether a fork of this process could train.
+
+    Not where CUDA was touched, and not where autograd has threads of its own. It starts them at the first gradient on a
+    machine with a GPU, also where that gradient is the CPU's, and a fork that lacks them refuses to take any.
+    """
+    import torch
+
+    if sys.platform != "linux" or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        return False
+    threads = Path("/proc/self/task").glob("*/comm")
+    with contextlib.suppress(OSError):  # one may end while they are read
+        return not any(name.read_text().startswith("pt_autograd") for name in threads)
+    return False
+
+
+def of_script(value: Any) -> bool:
+    """Whether some of a value is defined in the script that runs; an exception where it cannot be sent at all."""
+    return b"__main__" in bytes(ForkingPickler.dumps(value))
+
+
+def start_process(
+    target: Callable[..., None], *args: Any, loads_script: bool = False
+) -> tuple[Any, Connection]:
+    """A process that is handed its end of a pipe and ends with this one; and our end.
+
+    A fork starts at once and has all that is here. A spawned process loads modules anew, and the script that runs only
+    where that is needed: for what is defined there, now or (``loads_script``) in what it will be sent. The script then
+    runs once more, but for what stands below its guard.
+    """
+    import torch.multiprocessing
+
+    forks = can_fork()
+    context: Any = torch.multiprocessing.get_context("fork" if forks else "spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=target, args=(there, *args), daemon=True)
+    as_it_is = forks or loads_script or of_script(args)
+    with warnings.catch_warnings(), contextlib.nullcontext() if as_it_is else _no_script():
+        # a progress bar's thread may live in this process; the new one touches nothing of it
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    there.close()
+    return process, here
+
+
+@contextlib.contextmanager
+def _no_script() -> Iterator[None]:
+    """Let the script look as if it had no file, so that a process that is started now does not load it."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
