@@ -262,3 +262,25 @@ def test_stages_of_ones_own_are_a_model() -> None:
 def test_adapt_alone_needs_no_shape() -> None:
     net = adapt(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)))
     assert net.layers == ("0",)
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [("max_norm", "changes the weights"), ("sparse", "averaged whole")]
+)
+def test_embeddings_that_write_to_themselves_or_are_sparse_are_refused(option: str, said: str) -> None:
+    """In a sentence, before anything runs: engines would give other numbers, or fail in the middle."""
+    layer = nn.Embedding(5, 10, **{option: True if option == "sparse" else 1.0})
+    model = nn.Sequential(nn.Flatten(), Looked(layer))
+    with pytest.raises(InputError, match=f"has an Embedding with {option}.*{said}"):
+        build(model, (1, 2, 2), 10)
+
+
+class Looked(nn.Module):
+    """The mean of rows that are looked up."""
+
+    def __init__(self, rows: nn.Embedding) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.rows(x.long().clamp(0, 4)).mean(1)

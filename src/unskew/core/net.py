@@ -10,10 +10,10 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import vmap
 
 from unskew.arrays import Array
 from unskew.core.task import CLASSIFICATION, Task
+from unskew.core.try_stacking import mixes_rows, stacks
 from unskew.core.types import Tree, nbytes
 from unskew.models.batch_last import lay_batch_last
 from unskew.models.functional import call, context, trees
@@ -78,6 +78,7 @@ class Net:
         )
         self._tried: dict[tuple[int, ...], bool] = {}
         self._tried_last: dict[tuple[int, ...], bool] = {}
+        self._tried_rows: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
         self.half = False
         self.by_batch = False  # whether it judges by the statistics of the samples at hand
@@ -200,7 +201,7 @@ class Net:
         """This net, convolving by products over patches: for clients that are stacked."""
         here = copy.copy(self)
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
-        here._tried, here._tried_last = {}, {}
+        here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         patch(here.training)
         patch(here.judging)
         return here
@@ -210,7 +211,7 @@ class Net:
         """This net, training with the batch as the innermost axis: for stacked clients with small filters on a CPU."""
         here = copy.copy(self)
         here.training = copy.deepcopy(self.training)
-        here._tried, here._tried_last = {}, {}
+        here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         lay_batch_last(here.training)
         return here
 
@@ -235,27 +236,16 @@ class Net:
         return True
 
     def stackable(self, shape: tuple[int, ...]) -> bool:
-        """Whether ``vmap`` can run this model, by trying: some layers it cannot, nor code that looks at numbers."""
+        """Whether stacked clients train this model as each alone does, by trying."""
         if shape not in self._tried:
-            self._tried[shape] = self._try_stacked(shape)
+            self._tried[shape] = stacks(self, shape)
         return self._tried[shape]
 
-    def _try_stacked(self, shape: tuple[int, ...]) -> bool:
-        two = {k: v.detach().expand(2, *v.shape).clone() for k, v in self.initial.items()}
-        weight = next(iter(self.initial.values()))
-        x = torch.zeros(2, 2, *shape, dtype=weight.dtype, device=weight.device)
-        seeds = torch.zeros(2, dtype=torch.int64, device=weight.device)
-
-        def one(model: Tree, x: Tensor, seed: Tensor) -> Tensor:
-            net = self.bound({k: model[k] for k in self.buffers}, seed, torch.ones_like(x.flatten(1)[:, 0]))
-            return net(model, x)
-
-        try:
-            with torch.no_grad():
-                vmap(one)(two, x, seeds)
-        except Exception:  # whatever it is, the client function says it better, where one client runs alone
-            return False
-        return True
+    def mixes_rows(self, shape: tuple[int, ...]) -> bool:
+        """Whether padding would change what this model makes of a batch, by trying."""
+        if shape not in self._tried_rows:
+            self._tried_rows[shape] = mixes_rows(self, shape)
+        return self._tried_rows[shape]
 
     def by_batch_statistics(self) -> Net:
         """This net, judging with the statistics of the batch at hand, for models that have none of their own."""

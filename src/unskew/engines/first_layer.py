@@ -30,8 +30,7 @@ WORTH = 0.8
 LARGEST = 128 * 2**20
 """Bytes that a block's samples and their products may take."""
 
-NORMALISING = (aten.sub.Tensor, aten.div.Tensor)
-VIEWS = (aten.view.default, aten._unsafe_view.default, aten._to_copy.default, aten.squeeze.dim)
+VIEWS = (aten.view.default, aten._unsafe_view.default, aten.squeeze.dim)
 
 
 @dataclass
@@ -93,18 +92,19 @@ def plan_first_layers(block: ClientStack, pool: Pool) -> FirstLayers | None:
     return FirstLayers(torch.from_numpy(places), torch.from_numpy(rows))
 
 
-def lift_first_layers(traced: GraphModule, names: list[str]) -> tuple[str, ...]:
+def lift_first_layers(traced: GraphModule, names: list[str], pool: Pool) -> tuple[str, ...]:
     """Rewrite a recorded step so that dense layers on the samples need no weights; the names of those that could.
 
     A layer can where its weights do nothing but multiply the samples and take the step of plain SGD.
     """
     graph = traced.graph
     given = [node for node in graph.nodes if node.op == "placeholder"]
-    pool, _, now, *rest = given
+    now, rest = given[2], given[3:]
     by_name = dict(zip(names, rest, strict=True))
+    batch = _BatchOfPool(traced, pool, given[0], by_name["index"], now)
     found = {}
     for name, weight in by_name.items():
-        if name.startswith("params/") and (layer := _layer_on_samples(weight, pool, by_name["index"], now)):
+        if name.startswith("params/") and (layer := _layer_on_samples(weight, batch)):
             found[name.removeprefix("params/")] = layer
     if not found:
         return ()
@@ -134,7 +134,7 @@ def lift_first_layers(traced: GraphModule, names: list[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _layer_on_samples(weight: Node, pool: Node, index: Node, now: Node) -> tuple[Any, Any] | None:
+def _layer_on_samples(weight: Node, batch: _BatchOfPool) -> tuple[Any, Any] | None:
     """The product of the samples by this weight and the step that moves it, where these are its only uses."""
     turned = [n for n in weight.users if n.target is aten.transpose.int and {*n.args[1:]} == {1, 2}]
     updates = [n for n in weight.users if n.target is aten.baddbmm_.default and n.args[0] is weight]
@@ -151,20 +151,47 @@ def _layer_on_samples(weight: Node, pool: Node, index: Node, now: Node) -> tuple
     gradient = scaled.args[0]
     if gradient.target is not aten.transpose.int or {*gradient.args[1:]} != {1, 2}:
         return None
-    return (forward, update) if _shows_samples(x, pool, index, now) else None
+    return (forward, update) if batch.is_shown_by(x) else None
 
 
-def _shows_samples(x: Any, pool: Node, index: Node, now: Node) -> bool:
-    """Whether a node is the step's samples, normalised and laid out in a row each, and nothing else."""
-    shape = x.meta["tensor_meta"].shape
-    samples = index.meta["tensor_meta"].shape[1:]
-    if shape[:2] != samples or len(shape) != 3:
-        return False
-    while x.target in VIEWS or (x.target in NORMALISING and x.args[1].op == "get_attr"):
-        x = x.args[0]
-    if x.target is not aten.index_select.default or x.args[:2] != (pool, 0):
-        return False
-    at = x.args[2]
-    while at.target in VIEWS:
-        at = at.args[0]
-    return bool(at.target is aten.index_select.default and at.args == (index, 0, now))
+@dataclass(frozen=True)
+class _BatchOfPool:
+    """The samples of a recorded step, as ``Pool.take`` gives them: looked up, converted, normalised."""
+
+    traced: GraphModule
+    pool: Pool
+    samples: Node
+    index: Node
+    now: Node
+
+    def is_shown_by(self, node: Any) -> bool:
+        """Whether a node is these samples, laid out in a row each, and nothing else: what a model does to them
+        beforehand is no normalisation of ours, however much it looks like it."""
+        shape = node.meta["tensor_meta"].shape
+        if len(shape) != 3 or shape[:2] != self.index.meta["tensor_meta"].shape[1:]:
+            return False
+        for target, constant in ((aten.div.Tensor, self.pool.std), (aten.sub.Tensor, self.pool.mean)):
+            node = _unviewed(node)
+            if node.target is not target or not self._is_constant(node.args[1], constant):
+                return False
+            node = node.args[0]
+        node = _unviewed(node)
+        if node.target is aten._to_copy.default and node.kwargs.get("dtype") is self.pool.mean.dtype:
+            node = _unviewed(node.args[0])
+        if node.target is not aten.index_select.default or node.args[:2] != (self.samples, 0):
+            return False
+        places = _unviewed(node.args[2])
+        return places.target is aten.index_select.default and places.args == (self.index, 0, self.now)
+
+    def _is_constant(self, node: Any, value: Tensor) -> bool:
+        if not isinstance(node, Node) or node.op != "get_attr":
+            return False
+        found = getattr(self.traced, str(node.target))
+        return found is value or (found.data_ptr() == value.data_ptr() and found.shape == value.shape)
+
+
+def _unviewed(node: Any) -> Any:
+    """What a node shows in another shape."""
+    while node.target in VIEWS:
+        node = node.args[0]
+    return node

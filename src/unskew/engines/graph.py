@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,36 @@ def trace(step: Callable[..., Any], values: list[Tensor]) -> torch.fx.GraphModul
     # torch notes the shape of every result in a mode, and makes a new one for each where it finds none
     shapes = TracingContext(FakeTensorMode(allow_fallback_kernels=True))
     with torch.enable_grad(), tracing(shapes):
-        return make_fx(step)(*values)
+        # each by itself: of two that are one object now, and may be two in a later step, only one would be looked at
+        return make_fx(step)(*[value.detach() for value in values])
+
+
+def shaken(values: list[Tensor]) -> list[Tensor]:
+    """Copies with other numbers in them, each by itself: a recording that is right only for those at hand shows."""
+    drawing = torch.Generator().manual_seed(0)
+
+    def one(value: Tensor) -> Tensor:
+        if 0 in value.stride():  # one number that is seen many times: nothing writes to it
+            return value
+        copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
+        if copy.is_floating_point():
+            noise = torch.rand(copy.shape, generator=drawing, dtype=copy.dtype)
+            copy.mul_(1 + 0.1 * noise).add_(noise, alpha=0.01)
+        return copy
+
+    return [one(value) for value in values]
+
+
+def alike(some: list[Tensor], others: list[Tensor]) -> bool:
+    """Whether two lists hold the same numbers up to rounding, which counts by the largest of them."""
+    with torch.no_grad():
+        sizes = [float(v.abs().max()) if v.numel() else 0.0 for v in some]
+        if not all(map(math.isfinite, sizes)):
+            return True  # nothing can be told
+        apart = [float((a - b).abs().max()) if a.numel() else 0.0 for a, b in zip(some, others, strict=True)]
+    rounding = 1e3 * max((torch.finfo(v.dtype).eps for v in some), default=0.0)
+    least = max(sizes, default=0.0)
+    return all(off <= rounding * max(size, 0.1 * least, 1.0) for off, size in zip(apart, sizes, strict=True))
 
 
 def shapes_depend_on_numbers(graph: Graph) -> bool:

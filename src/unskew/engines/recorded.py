@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Graph
+from torch.fx import Graph, Node
 from torch.nn.functional import pad
 
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
 from unskew.engines.first_layer import lift_first_layers, plan_first_layers
-from unskew.engines.graph import aten, calls, owner, same_form, swap, trace, written
+from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 
@@ -144,8 +144,24 @@ def _record(
     aside = [v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)]
     traced = trace(step, [*values[:2], values[2].clone(), *aside])
     play = rewrite_graph(traced)
-    lifted = lift_first_layers(traced, names) if lift else ()
+    as_written = torch.enable_grad()(step)
+    if not _does_as(as_written, play, values):
+        return Recording(as_written)
+    lifted = lift_first_layers(traced, names, stepper.pool) if lift else ()
     return Recording(traced.forward if lifted else play, lifted)
+
+
+def _does_as(step: Callable[..., Any], play: Callable[..., Any], values: list[Tensor]) -> bool:
+    """Whether a recording does what the step does, on other numbers than it was recorded of."""
+    samples, rest = values[:2], values[2:]
+    mine, theirs = shaken(rest), shaken(rest)
+    try:
+        step(*samples, *mine)
+        play(*samples, *theirs)
+    except Exception:  # as written it says better what is wrong
+        return False
+    moved = [i for i, v in enumerate(mine) if v.is_floating_point()]
+    return alike([mine[i] for i in moved], [theirs[i] for i in moved])
 
 
 def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
@@ -206,12 +222,23 @@ def _compute_as_used(graph: Graph) -> None:
         product = node.args[0]
         if product.target is not aten.bmm.default or len(product.users) > 1 or {*node.args[1:]} != {1, 2}:
             continue
+        if _seen_in_another_shape(node):  # which the other layout may not allow
+            continue
         with graph.inserting_before(product):  # here, since what it is made of may change later
             a, b = (graph.call_function(aten.transpose.int, (m, 1, 2)) for m in product.args)
             turned = graph.call_function(aten.bmm.default, (b, a))
         turned.meta = node.meta
         swap(node, turned)
         graph.erase_node(product)
+
+
+def _seen_in_another_shape(node: Node) -> bool:
+    """Whether a view, or a view of a view, changes the shape in which a node's memory is seen."""
+    return any(
+        user.target in (aten.view.default, aten._unsafe_view.default)
+        or (owner(user) is not user and _seen_in_another_shape(user))
+        for user in node.users
+    )
 
 
 def _add_in_place(graph: Graph) -> None:

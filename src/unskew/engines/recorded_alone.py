@@ -21,7 +21,7 @@ from unskew.arrays import Array
 from unskew.core.optimisers import SGD
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree
-from unskew.engines.graph import shapes_depend_on_numbers, trace
+from unskew.engines.graph import alike, shaken, shapes_depend_on_numbers, trace
 from unskew.engines.rewrite_alone import rewrite_alone
 
 Play = Callable[..., Any]
@@ -107,7 +107,10 @@ class RecordedStep(LocalStep):
     def _record(self, params: Tree, inputs: StepInputs, padded: bool) -> Play | None:
         """The gradients as a function of tensors; None where the step looks at their numbers and has no one form."""
         # recording runs the step once, on copies of what it changes
-        aside = inputs._replace(buffers={k: v.clone() for k, v in inputs.buffers.items()})
+        buffers = {k: v.clone() for k, v in inputs.buffers.items()}
+        aside = inputs._replace(
+            x=inputs.x.clone(), buffers=buffers
+        )  # a model may also write into its samples
         leaves, form = tree_flatten((params, aside))
         if not all(isinstance(v, Tensor) or v is inputs.seed for v in leaves):
             return None  # what is no tensor may be another in the next step
@@ -125,4 +128,29 @@ class RecordedStep(LocalStep):
             return None
         if shapes_depend_on_numbers(traced.graph):
             return None
-        return rewrite_alone(traced, len(params) if self.joins else 0)
+        play = rewrite_alone(traced, len(params) if self.joins else 0)
+        return (
+            play if _does_as(step, play, [v for v in leaves if isinstance(v, Tensor)], len(params)) else None
+        )
+
+
+def _does_as(step: Play, play: Play, values: list[Tensor], weights: int) -> bool:
+    """Whether a recording does what the step does, on other numbers than it was recorded of."""
+    move = values[0].new_full((), -0.5)
+    mine, theirs = shaken(values), shaken(values)
+    try:
+        with torch.enable_grad():
+            expected = step(*mine, move)
+        with torch.no_grad():
+            found = play(*theirs, move)
+    except Exception:  # as written it says better what is wrong
+        return False
+    grads = expected[:weights]
+    # a gradient that does not come back has moved its weight
+    moved = [w.detach() + move * g if f is None else w for w, g, f in zip(mine, grads, found, strict=False)]
+    came = [i for i, f in enumerate(found) if f is not None]
+    floats = [i for i, v in enumerate(mine) if i >= weights and v.is_floating_point()]
+    return alike(
+        [expected[i] for i in came] + moved + [mine[i] for i in floats],
+        [found[i] for i in came] + theirs[:weights] + [theirs[i] for i in floats],
+    )

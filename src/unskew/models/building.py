@@ -20,7 +20,7 @@ from unskew.models.layers import number_dropouts
 from unskew.models.made import made_model
 from unskew.models.size import refuse_too_large
 from unskew.models.split import SplitModel
-from unskew.models.trial import check_output, probe
+from unskew.models.trial import check_embeddings, check_output, probe
 from unskew.models.zoo import MODELS
 from unskew.seeds import key
 
@@ -51,6 +51,7 @@ def build(
         refuse_too_large(model, model.draw(shape, classes), shape, classes)
     with _alone(seed):
         name, made = _made(model, shape, classes)
+        check_embeddings(made, name)
         check_output(probe(made, shape, name), shape, classes, name)
         if isinstance(model, Architecture) and isinstance(made, SplitModel):
             net = number_dropouts(made)

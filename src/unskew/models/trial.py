@@ -120,5 +120,17 @@ def check_pure(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
         )
 
 
+def check_embeddings(net: nn.Module, name: str) -> None:
+    """Refuse embeddings that change their own weights when they are asked, or whose gradients are sparse."""
+    for layer in net.modules():
+        if isinstance(layer, nn.Embedding | nn.EmbeddingBag) and (layer.max_norm is not None or layer.sparse):
+            what = (
+                "max_norm, so that looking a row up changes the weights"
+                if layer.max_norm is not None
+                else "sparse=True, and gradients are averaged whole here"
+            )
+            raise InputError(f"the model {name} has an {type(layer).__name__} with {what}; leave it out")
+
+
 def say(shape: tuple[int, ...]) -> str:
     return "x".join(map(str, shape)) or "()"

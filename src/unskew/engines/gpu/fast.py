@@ -203,8 +203,9 @@ class FastGPU(Here):
             steps, batch = _longest(job, round_inputs.roster, client_jobs)
         known = not tuned and leg.settings.per_class is None
         sizes = batch_sizes(job, round_inputs.roster) if known else batch
-        exact = sizes <= (EXACT_COMPILED if self.compile else EXACT)
-        room = Room(size, steps, batch, job.net.norms and exact)
+        few = sizes <= (EXACT_COMPILED if self.compile else EXACT)
+        exact = (job.net.norms and few) or job.net.mixes_rows(job.roster.dataset.shape)
+        room = Room(size, steps, batch, exact)
         block = padded_to(room, split_into_blocks(training, client_jobs, job.dtype, self.device))
         way = Prefixes if self._stacks(job, together) else Lanes
         stage = self._stage(way, training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
