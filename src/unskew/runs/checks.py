@@ -47,15 +47,6 @@ def check_words(spec: Spec) -> None:
         load(spec.dataset, data_folder=spec.data_folder)  # which says what is wrong with it
 
 
-def check_model(method: Method, model: Outline) -> None:
-    """Refuse a model that parts cannot work with."""
-    for objective in method.objective:
-        if objective.needs.features:
-            _ = model.cuts.last_layer  # a model that cannot be split is refused here, not in the first step
-    for part in method.parts:
-        part.check_model(model)
-
-
 def check(
     spec: Spec, loaded: Loaded, model: Outline, cohort: int, dealt: Roster, metrics: Mapping[str, Metric]
 ) -> None:
@@ -88,3 +79,5 @@ def check(
                 "the statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
                 stacklevel=2,
             )
+    for part in loaded.method.parts:
+        part.check_model(model)

@@ -9,7 +9,7 @@ from unskew.core.holdings import Holdings
 from unskew.core.roster import Roster
 from unskew.models.drawn import check_classes, drawn_for, named
 from unskew.models.outline import outline_of
-from unskew.runs.checks import check, check_model
+from unskew.runs.checks import check
 from unskew.runs.choose_engine import check_engine
 from unskew.runs.loading import auto_model, cohort_of, load, local_of, settled
 from unskew.runs.preparing import prepare
@@ -26,7 +26,6 @@ def rehearse(spec: Spec) -> Spec:
     check_classes(dataset.classes)
     drawn = drawn_for(named(auto_model(spec.model, dataset)), dataset.shape, dataset.classes)
     model = outline_of(drawn, dataset.shape)
-    check_model(loaded.method, model)
     local_of(spec)
     cohort, dealt = cohort_of(spec, loaded.federation), Roster.of(loaded.federation)
     check(spec, loaded, model, cohort, dealt, {})

@@ -31,7 +31,7 @@ from unskew.import_object import import_object
 from unskew.metrics import skew
 from unskew.metrics.own import Metric
 from unskew.notices import warn
-from unskew.runs.checks import check, check_model
+from unskew.runs.checks import check
 from unskew.runs.choose_engine import choose
 from unskew.runs.describe import names
 from unskew.runs.guessing import most_frequent
@@ -206,8 +206,9 @@ def make_net(
         raise InputError(
             "the model has no weights to train: set requires_grad on those that clients are to train"
         )
-    check_model(method, net.outline(about.shape))
     for part in method.objective:
+        if part.needs.features:
+            _ = net.training.last_layer  # a model that cannot be split is refused here, not in the first step
         net.grow(part.extra(net, about.shape, seed))
     return net
 
