@@ -36,19 +36,3 @@ def outline_of(drawn: drawing.Stages, shape: drawing.Shape) -> Outline:
         any(isinstance(layer, drawing.BatchNorm) for layer in every),
         count_features,
     )
-
-
-def takes(drawn: drawing.Stages, shape: drawing.Shape, classes: int) -> bool:
-    """Whether samples of this shape go all the way through a drawn model, and come out as one number a class."""
-    return _through(drawn, shape) == (classes,)
-
-
-def _through(layer: drawing.Layer, at: drawing.Shape) -> drawing.Shape | None:
-    """What comes out of a layer; None where nothing is left of a sample on its way."""
-    for inner in layer.along:
-        found = _through(inner, at)
-        if found is None:
-            return None
-        at = found
-    out = at if layer.inside else layer.shaped(at)
-    return out if min(out, default=1) > 0 else None
