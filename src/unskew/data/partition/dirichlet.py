@@ -89,7 +89,7 @@ def _estimated_emd(alpha: float, classes: int, clients: int) -> float:
     weights = from_logs(log_gamma_tables(alpha, (classes, clients), rngs))
     weights /= weights.sum(axis=2, keepdims=True)
     apart = np.abs(weights - weights.mean(axis=1, keepdims=True)).reshape(repeats, -1)
-    return sum((apart.sum(axis=1) / classes).tolist()) / repeats
+    return float(sum((apart.sum(axis=1) / classes).tolist()) / repeats)
 
 
 def bisect_alpha(emd_of: Callable[[float], float], emd: float) -> float:
