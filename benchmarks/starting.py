@@ -7,12 +7,14 @@ the fastest of five counts, of the clock and of the processor. Wanted: half a se
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,51 +22,42 @@ import unskew
 from unskew.bench.table import align
 
 SETTINGS = ("--rounds", "2", "--clients", "10", "--cohort", "2")
-HELPED = (
-    *(
-        "attack",
-        "bench",
-        "run",
-        "resume",
-        "datasets",
-        "demo",
-        "diagnose",
-        "export",
-        "methods",
-        "metrics",
-        "models",
+ASKED: dict[str, tuple[str, ...]] = {
+    "": ("--version",),
+    "methods": ("", "scaffold", "--json"),
+    "models": ("", "resnet9", "resnet9 --shape 1x64x64 --classes 7", "--shape 1x28x28"),
+    "datasets": ("", "digits"),
+    "metrics": ("",),
+    "reproduce": ("", "balanced-digits --show"),
+    "partition": (
+        "digits dirichlet(0.1) --clients 20",
+        "--solve 1.2 --classes 10 --clients 20",
     ),
-    *("partition", "predict", "report", "reproduce", "studio", "sweep", "federation", "site"),
-    *("federation init", "federation add", "federation remove", "federation renew", "federation start"),
-    *("federation stop", "federation status", "site start", "site clean"),
-)
-COMMANDS = (
-    *(
-        "--version",
-        "--help",
-        "methods",
-        "methods scaffold",
-        "methods scaffold+sem",
-        "models",
-        "models resnet9",
-    ),
-    *("models resnet9 --shape 1x64x64 --classes 7", "models --shape 1x28x28", "datasets", "datasets digits"),
-    *(
-        "metrics",
-        "reproduce",
-        "reproduce balanced-digits --show",
-        "partition digits dirichlet(0.1) --clients 20",
-    ),
-    *("partition --solve 1.2 --classes 10 --clients 20", "diagnose digits", "diagnose digits --json"),
-    *(
-        "report RUNS -o REPORT.html",
-        "sweep SWEEP.toml --dry-run",
-        "federation status NONE",
-        "site clean NONE",
-    ),
-    *(f"{command} --help" for command in HELPED),
-)
-"""What does not train; NONE is a folder that is not there, RUNS one with two small runs."""
+    "diagnose": ("digits", "digits --json", "digits -o DIAGNOSIS.html"),
+    "report": ("RUNS", "RUNS -o REPORT.html", "RUNS -o REPORT.csv"),
+    "run": ("--dry-run", "--dry-run --method scaffold+sem --model lenet --dataset DATA.npz"),
+    "sweep": ("SWEEP.toml --dry-run", "METHODS.toml --dry-run"),
+    "studio": ("RUNS --export NEW-PAGES",),
+    "federation init": ("NEW-FEDERATION --sites north,south",),
+    "federation add": ("FEDERATION NEW",),
+    "federation renew": ("FEDERATION",),
+    "federation remove": ("FEDERATION NEW",),
+    "federation status": ("FEDERATION", "NONE"),
+    "federation stop": ("FEDERATION",),
+    "site clean": ("NONE",),
+}
+"""What is asked of a command, in words after its name, where it does not train. Words in capitals are files and folders
+made for it; NEW is another one every time, and NONE one that is not there."""
+
+COMPUTES: dict[str, tuple[str, ...]] = {
+    "export": ("RUNS/0 -o MODEL.safetensors",),
+    "predict": ("RUNS/0 SAMPLES.npz",),
+    "resume": ("RUNS/0",),
+}
+"""The same of commands that need a trained model in their hands, and so torch."""
+
+LASTS = ("attack", "bench", "cell", "demo", "federation start", "site start")
+"""Commands that train, or stay: only their help is asked for."""
 
 TRAINING = {
     "digits": ("run", "--rounds", "2"),
@@ -86,16 +79,13 @@ def main() -> None:
         bare = folder / "bare" / "unskew"
         shutil.copytree(Path(unskew.__file__).parent, bare, ignore=shutil.ignore_patterns("__pycache__"))
         make_material(folder)
-        wanted = [c for c in COMMANDS if not flags.commands or any(word in c for word in flags.commands)]
+        wanted = [c for c in asked() if not flags.commands or any(word in c for word in flags.commands)]
         rows = []
         for command in ["import unskew", *wanted]:
-            words = told(command, folder)
-            row = [command]
+            row, number = [command], itertools.count()
             for path in (None, bare.parent):
-                best = [
-                    min(pair) for pair in zip(*(timed(words, path) for _ in range(flags.times)), strict=True)
-                ]
-                row += [f"{seconds:.2f}" for seconds in best]
+                found = [timed(told(command, folder, next(number)), path) for _ in range(flags.times)]
+                row += [f"{min(seconds):.2f}" for seconds in zip(*found, strict=True)]
             rows.append(row)
             print("  ".join(row), file=sys.stderr)
         header = ["command", "s", "of the processor", "s without compiled files", "of the processor"]
@@ -114,12 +104,39 @@ def main() -> None:
             )
 
 
-def told(command: str, folder: Path) -> list[str]:
-    """The words of a process."""
+def asked() -> list[str]:
+    """Every command with all that is asked of it, then the help of each; one that nobody thought of is refused."""
+    every = every_command()
+    known = {**ASKED, **COMPUTES}
+    if strange := [name for name in every if name not in known and name not in LASTS]:
+        raise SystemExit(f"say in ASKED, COMPUTES or LASTS what is to be asked of: {', '.join(strange)}")
+    given = [f"{name} {words}".strip() for name, several in known.items() for words in several]
+    return given + [f"{name} --help".strip() for name in ["", *every]]
+
+
+def every_command() -> list[str]:
+    """The names of all commands, and of those of groups with their group's."""
+    from unskew.cli.app import commands
+
+    return list(_walked(commands(), ""))
+
+
+def _walked(group: Any, called: str) -> Iterator[str]:
+    for name, command in group.commands.items():
+        whole = f"{called} {name}".strip()
+        if hasattr(command, "commands"):
+            yield from _walked(command, whole)
+        else:
+            yield whole
+
+
+def told(command: str, folder: Path, number: int) -> list[str]:
+    """The words of a process, when it is asked the so-manieth time."""
     if command == "import unskew":
         return [sys.executable, "-c", command]
-    places = {"RUNS": "runs", "REPORT.html": "report.html", "SWEEP.toml": "sweep.toml", "NONE": "none"}
-    words = [str(folder / places[word]) if word in places else word for word in command.split(" ")]
+    names = {"NEW": f"site{number}", "NEW-PAGES": f"PAGES{number}", "NEW-FEDERATION": f"FEDERATION{number}"}
+    words = [names.get(word, word) for word in command.split(" ")]
+    words = [str(folder / word.lower()) if word[:3].isupper() else word for word in words]
     return [sys.executable, "-m", "unskew", *words]
 
 
@@ -128,23 +145,32 @@ def timed(words: list[str], path: Path | None) -> tuple[float, float]:
     said: dict[str, Any] = {} if path is None else {"PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
     env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | said
     before, began = os.times(), time.perf_counter()
-    subprocess.run(words, env=env, check=False, capture_output=True)
+    done = subprocess.run(words, env=env, check=False, capture_output=True, text=True)
     seconds, after = time.perf_counter() - began, os.times()
     spent = after.children_user + after.children_system - before.children_user - before.children_system
+    if done.returncode and not words[-1].endswith("none"):
+        raise SystemExit(f"{' '.join(words)} was refused: {done.stderr}")
     return seconds, spent
 
 
 def make_material(folder: Path) -> None:
-    """Two small runs to report on, a sweep to rehearse, and data of CIFAR's shape."""
+    """Six small runs to report on, sweeps to rehearse, and data of CIFAR's shape."""
     import numpy as np
 
-    for seed in ("0", "1"):
-        run = ["run", *SETTINGS, "--seed", seed, "-o", str(folder / "runs" / seed)]
+    for number, (method, seed) in enumerate(itertools.product(("fedavg", "scaffold"), "012")):
+        run = ["run", *SETTINGS, "--method", method, "--seed", seed, "-o", str(folder / "runs" / str(number))]
         subprocess.run([sys.executable, "-m", "unskew", *run], check=True, capture_output=True)
-    (folder / "sweep.toml").write_text('rounds = 1\nclients = 10\ncohort = 2\n[sweep]\nseed = "0-1"\n')
+    cells = "rounds = 1\nclients = 10\ncohort = 2\n[sweep]\n"
+    (folder / "sweep.toml").write_text(cells + 'seed = "0-1"\n')
+    (folder / "methods.toml").write_text(
+        cells + 'method = ["fedavg", "fedprox(0.1)", "scaffold+sem", "moon"]\n'
+    )
+    init = ["federation", "init", str(folder / "federation"), "--sites", "north,south"]
+    subprocess.run([sys.executable, "-m", "unskew", *init], check=True, capture_output=True)
     rng = np.random.default_rng(0)
     images, labels = rng.integers(0, 256, (10_000, 3, 32, 32), np.uint8), rng.integers(0, 10, 10_000)
-    np.savez(folder / "DATA.npz", x=images, y=labels)
+    np.savez(folder / "data.npz", x=images, y=labels)
+    np.savez(folder / "samples.npz", x=rng.integers(0, 17, (5, 1, 8, 8), np.uint8))
 
 
 def first_rounds(folder: Path, times: int) -> list[list[str]]:
@@ -154,7 +180,7 @@ def first_rounds(folder: Path, times: int) -> list[list[str]]:
         found = []
         for number in range(times):
             out = folder / f"{name[:3]}{len(rows)}-{number}"
-            given = [str(folder / word) if word == "DATA.npz" else word for word in words]
+            given = [str(folder / "data.npz") if word == "DATA.npz" else word for word in words]
             began = time.time()
             code = (
                 "import sys, time, unskew.core.round as r, unskew.runs.rounds as loop\n"

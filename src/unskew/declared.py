@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
 import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from unskew.expression import AtMost, Usual
+from unskew.garbage import garbage_put_off
 
 PACKAGE = Path(__file__).resolve().parent
 
@@ -41,13 +41,8 @@ class SourceFile:
     @staticmethod
     @functools.cache
     def read(path: Path) -> SourceFile:
-        collects = gc.isenabled()
-        gc.disable()  # a file becomes thousands of objects, and to look for garbage among them takes as long again
-        try:
+        with garbage_put_off():
             return SourceFile(_without_code(ast.parse(path.read_text("utf-8")).body))
-        finally:
-            if collects:
-                gc.enable()
 
     def classes(self) -> Iterator[SourceClass]:
         return (SourceClass(item, self) for item in self.body if isinstance(item, ast.ClassDef))

@@ -108,6 +108,9 @@ METRICS: Mapping[str, Reading] = {
 }
 """Every metric there is, in the order in which they are told."""
 
+BY_SAMPLE = ("auc",)
+"""Metrics that need every answer, not counts alone: they are known of the server's own samples only."""
+
 
 def validation_key(key: str) -> str:
     """What a metric of the test set is called on the samples set aside for validation."""

@@ -40,9 +40,9 @@ def drawings() -> list[tuple[str, tuple[int, ...], int]]:
 def test_a_drawing_says_what_torch_makes(name: str, shape: tuple[int, ...], classes: int) -> None:
     """Shapes at every cut, parameters below it, parameters and multiply-adds of the whole, and special layers."""
     drawn, net = named(name).draw(shape, classes), build(name, shape, classes).eval()
-    assert drawn.cuts == net.layers
+    assert drawn.layers == net.layers
     below, at, x = 0, shape, torch.zeros(1, *shape)
-    for layer in drawn.cuts:
+    for layer in drawn.layers:
         at, below = drawn.stages[layer].shaped(at), below + drawn.stages[layer].parameters
         assert at == tuple(net.embed(x, layer).shape[1:])
         children = dict(net.named_children())

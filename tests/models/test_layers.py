@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 
 from unskew.errors import InputError
 from unskew.models import BatchNorm, Dropout
-from unskew.models.layers import random_words
+from unskew.models.random_words import random_words
 
 N = 1 << 16
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -112,9 +111,7 @@ def test_the_flags_of_a_spec_make_that_spec(monkeypatch: pytest.MonkeyPatch) -> 
     """A sweep hands its cells over as flags, so these must lose nothing."""
     import json
 
-    monkeypatch.setattr(
-        "unskew.runs.setup.set_up", lambda spec: SimpleNamespace(settle=lambda spec: spec)
-    )  # its data is nowhere
+    monkeypatch.setattr("unskew.runs.rehearsal.rehearse", lambda spec: spec)  # its data is nowhere
     shown = CliRunner().invoke(app, ["run", "--dry-run", "--json", *setting_flags(CHANGED.changed())])
     assert shown.exit_code == 0, shown.output
     assert Spec.of(json.loads(shown.stdout)) == CHANGED

@@ -14,9 +14,9 @@ import pytest
 
 from unskew.cli import main
 from unskew.errors import InputError
+from unskew.runs.checks import check_words
 from unskew.runs.folder import UNSEALED
 from unskew.runs.running import run
-from unskew.runs.setup import check_words
 from unskew.runs.spec import Spec
 from unskew.runs.sweep import Cell, cells, choices, folder_name, sweep, table
 from unskew.sealed import unseal

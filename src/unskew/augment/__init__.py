@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
 from unskew.arrays import Array
 from unskew.augment.image import image
 from unskew.augment.series import series, vector
 from unskew.augment.spectrogram import spectrogram
 from unskew.data.dataset import Dataset
+from unskew.later import torch
 
 FAMILIES = {"image": image, "series": series, "spectrogram": spectrogram, "vector": vector}
 """By kind of data: samples [b, ...] as float32 and a generator in, altered ones out."""

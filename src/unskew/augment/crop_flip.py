@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def crop_flip(x: Tensor, shift: Tensor, flip: Tensor) -> Tensor:

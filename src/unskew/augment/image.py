@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHANCE = 0.5
 """Of each transformation, per picture; its strength is drawn too (thesis 5.3)."""
@@ -55,7 +59,9 @@ def _resampled(x: Tensor, matrices: Tensor) -> Tensor:
     grid = seen[..., :2] / seen[..., 2:]
     # behind the edge: black for grey pictures, whose background it is; mirrored for photographs, which have none
     edge = "zeros" if x.shape[1] == 1 else "reflection"
-    out: Tensor = F.grid_sample(x, grid, mode="bilinear", padding_mode=edge, align_corners=False)
+    out: Tensor = torch.nn.functional.grid_sample(
+        x, grid, mode="bilinear", padding_mode=edge, align_corners=False
+    )
     return out
 
 

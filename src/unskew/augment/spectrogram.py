@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
-from torch import Tensor
+
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 CHANCE = 0.5
 WIDEST_MASK = 1 / 8

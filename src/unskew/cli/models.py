@@ -151,7 +151,7 @@ def _drawn(model: Architecture, shape: tuple[int, ...], classes: int) -> dict[st
 
     drawn, at, below, layers = model.draw(shape, classes), shape, 0, []
     refuse_too_large(model, drawn, shape, classes)
-    for name in drawn.cuts:
+    for name in drawn.layers:
         at, below = drawn.stages[name].shaped(at), below + drawn.stages[name].parameters
         layers.append({"layer": name, "activation": list(at), "parameters_below": below})
     every = list(drawn.all())
@@ -161,7 +161,7 @@ def _drawn(model: Architecture, shape: tuple[int, ...], classes: int) -> dict[st
         "parameters": drawn.parameters,
         "multiply_adds": drawn.multiply_adds(shape),
         "layers": layers,
-        "feature_layer": drawn.cuts[-1],
+        "feature_layer": drawn.last_layer,
         "dropout_layers": sum(isinstance(layer, drawing.Dropout) for layer in every),
         "batch_norm_layers": sum(isinstance(layer, drawing.BatchNorm) for layer in every),
     }

@@ -52,14 +52,13 @@ def run(
 
         refuse_dealing(spec, written(settings))
     if dry_run:
-        from unskew.machine.threads import single_threaded
+        from unskew.runs.checks import check_words
         from unskew.runs.folder import check_folder
-        from unskew.runs.setup import check_words, set_up
+        from unskew.runs.rehearsal import rehearse
 
         check_words(spec)
         check_folder(out or default_folder(spec))
-        with single_threaded():
-            spec = set_up(spec).settle(spec)
+        spec = rehearse(spec)
         typer.echo(json.dumps(spec.as_dict()) if as_json else everything(spec), nl=as_json)
         return
     if sweep:

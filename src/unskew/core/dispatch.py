@@ -19,7 +19,7 @@ from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
-from unskew.core.types import NONE, Ids, Leg, Memory, Tree, Update, expand, map_tensors, stack
+from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, no_rows, stack
 from unskew.core.upload import upload_bytes
 
 STATISTICS = "batch_norm"
@@ -177,7 +177,7 @@ def gather_results(
         messages=messages,
         sent=upload_bytes(job, [r.sent for r in returns], template)
         if leg.upload and job.method.encoders
-        else NONE,
+        else no_rows(),
     )
 
 

@@ -6,19 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unskew.core.types import Ids, Tree
-from unskew.models.layers import random_words
+from unskew.later import torch
+from unskew.models.random_words import random_words
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unskew.core.slots import Objective
 
 Store = Literal["full", "half", "byte"]
 """What a number takes: as the run computes (four bytes), two bytes, or one."""
 
-LARGEST = torch.finfo(torch.float16).max
+LARGEST = 65504.0
+"""The largest number that two bytes hold."""
 TURN = 0x2545F4914F6CDD1D
 """Added to the key of a random order for every further pass over the buffer."""
 

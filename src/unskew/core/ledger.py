@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from unskew.core.air import Air
 from unskew.core.held import Numbers
@@ -17,6 +16,7 @@ from unskew.core.sharing import Sharing
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
 from unskew.core.visits import visit_told
+from unskew.later import torch
 
 if TYPE_CHECKING:
     from unskew.core.roster import Roster

@@ -8,11 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unskew import expression
 from unskew.core.hook_names import refuse_old_hooks
-from unskew.core.net import Net
 from unskew.core.registry import parts as known_parts
 from unskew.core.registry import presets
 from unskew.core.slot_names import DECIDES, SLOTS, USUAL
@@ -34,6 +33,9 @@ from unskew.core.types import Memory, Tree
 from unskew.errors import InputError, unknown
 from unskew.expression import Call, parse, refuse_absurd, render
 from unskew.import_object import import_object
+
+if TYPE_CHECKING:
+    from unskew.core.net import Net
 
 
 def usual(slot: str) -> Any:

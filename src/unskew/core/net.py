@@ -18,6 +18,7 @@ from unskew.core.types import Tree, nbytes
 from unskew.models.batch_last import lay_batch_last
 from unskew.models.functional import call, context, trees
 from unskew.models.layers import BatchNorm
+from unskew.models.outline import Outline
 from unskew.models.patches import can_be_patched, patch
 from unskew.models.pool_first import pool_first
 from unskew.models.split import SplitModel
@@ -184,6 +185,16 @@ class Net:
             for hook in hooks:
                 hook.remove()
         return found
+
+    def outline(self, shape: tuple[int, ...]) -> Outline:
+        """What parts refuse a model by, for samples of this shape."""
+
+        def count_features() -> int:
+            zeros = self.initial[self.trainable[0]].new_zeros(1, *shape)
+            return self.judge(self.initial, zeros, upto=self.training.last_layer).numel()
+
+        dense = tuple(m.in_features for m in self.judging.modules() if isinstance(m, nn.Linear))
+        return Outline(self.training, dense, bool(self.buffers), count_features)
 
     def statistics(self, model: Mapping[str, Tensor]) -> Tree:
         """The part of a model that is measured, not trained: batch norm's running averages."""

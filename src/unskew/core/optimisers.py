@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from unskew.core.slots import Local
 from unskew.core.types import Memory, Tree, map_tensors
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Optimizer(Protocol):
@@ -77,21 +78,21 @@ class Adam:
 
 def _power(beta: float, count: int | Tensor) -> Any:
     """beta to the number of steps taken, in float64 also where the count is a tensor."""
-    if isinstance(count, Tensor):
+    if isinstance(count, torch.Tensor):
         return torch.full((), beta, dtype=torch.float64, device=count.device) ** (count + 1)
     return beta ** (count + 1)
 
 
 def _as(weight: Tensor, value: Any) -> Any:
     """A number in the type of the weights: with another type, a GPU takes one kernel for each of them."""
-    return value.to(weight.dtype) if isinstance(value, Tensor) else value
+    return value.to(weight.dtype) if isinstance(value, torch.Tensor) else value
 
 
 def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor) -> None:
     """weights <- weights - lr x direction, with one rate for all or one a row."""
-    if isinstance(lr, Tensor) and lr.dim() == 0:
+    if isinstance(lr, torch.Tensor) and lr.dim() == 0:
         torch._foreach_sub_(weights, torch._foreach_mul(direction, lr))
-    elif isinstance(lr, Tensor):
+    elif isinstance(lr, torch.Tensor):
         rates = [lr.view(-1, *[1] * (w.dim() - 1)).to(w.dtype) for w in weights]
         torch._foreach_addcmul_(weights, direction, rates, value=-1)
     else:

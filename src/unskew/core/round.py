@@ -30,8 +30,8 @@ from unskew.core.kept import KEPT_MODEL, OWN_MODEL, blended
 from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
 from unskew.core.slots import After, Play
-from unskew.core.state import NOBODY, State
-from unskew.core.types import Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
+from unskew.core.state import State
+from unskew.core.types import NOBODY, Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
 from unskew.core.upload import decode_update
 from unskew.seeds import generator
 

@@ -17,10 +17,7 @@ from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.metrics.own import Metric
 from unskew.notices import warn
-from unskew.readings import METRICS, validation_key
-
-BY_SAMPLE = ("auc",)
-"""Metrics that need every answer, not counts alone: they are known of the server's own samples only."""
+from unskew.readings import BY_SAMPLE, METRICS, validation_key
 
 ACCURACIES = "client accuracies"
 """What models that are tried on clients' own data are counted as."""

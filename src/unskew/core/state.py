@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +18,7 @@ from unskew.core.checkpoint_files import checkpoints
 from unskew.core.memory import flatten, nest
 from unskew.core.old_checkpoints import upgrade_memory
 from unskew.core.store import ClientStore, raw
-from unskew.core.types import Ids, Memory, Tree, map_tensors
+from unskew.core.types import Memory, Tree, map_tensors
 from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.version import __version__
@@ -231,6 +230,3 @@ def _read(file: Any, about: dict[str, Any], at_once: int = 256) -> State:
 
 def initial_state(params: Tree, memories: Mapping[str, Memory], seed: int) -> State:
     return State(0, params, {name: dict(memory) for name, memory in memories.items()}, ClientStore(), seed)
-
-
-NOBODY: Ids = np.zeros(0, np.int64)

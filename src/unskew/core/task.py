@@ -14,17 +14,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from unskew.arrays import Array
+from unskew.later import torch
 from unskew.metrics import scores
 from unskew.metrics.scores import Counts
 from unskew.readings import METRICS, Reading
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Answers = Mapping[str, Array]
 """What a model says of samples, by name; the first axis is the samples'."""
@@ -159,7 +160,7 @@ class Classification(Task):
     def losses(self, outputs: Tensor, targets: Tensor, class_weights: Tensor | None = None) -> Tensor:
         """Cross-entropy."""
         if class_weights is None:
-            return cross_entropy(outputs, targets, reduction="none")
+            return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
         right = soft_labels(targets, outputs) * class_weights
         return -(right * torch.log_softmax(outputs, 1)).sum(1)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unskew.arrays import Array
 from unskew.arrays import Ids as Ids
+from unskew.later import torch
 
-Tree = dict[str, Tensor]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Tree = dict[str, "Tensor"]
 """Named tensors, flat. "Stacked" means with a leading client axis."""
 
 Memory = dict[str, Any]
@@ -22,11 +24,16 @@ one itself."""
 
 Shape = tuple[int, ...]
 
-NONE = torch.zeros(0, dtype=torch.int64)
+NOBODY: Ids = np.zeros(0, np.int64)
 
 BLOCK = 8
 """Clients summed at a time. Sums over clients are always taken in blocks of this many, in cohort order, so that
 the number of workers, which hold whole blocks, does not change a bit of the result."""
+
+
+def no_rows() -> Tensor:
+    """Of no row a number."""
+    return torch.zeros(0, dtype=torch.int64)
 
 
 def map_tensors(
@@ -192,10 +199,10 @@ class Update:
     probes: dict[str, Tensor] = field(
         default_factory=dict
     )  # what parts asked to have measured, one value per row
-    held: Tensor = field(default_factory=lambda: NONE)  # [k] int64: how many samples each client has at hand
-    drawn: Tensor = field(default_factory=lambda: NONE)  # [k] int64: of how many of them it trained
+    held: Tensor = field(default_factory=no_rows)  # [k] int64: how many samples each client has at hand
+    drawn: Tensor = field(default_factory=no_rows)  # [k] int64: of how many of them it trained
     messages: list[Message] = field(default_factory=list)  # in place of the trained parameters, until decoded
-    sent: Tensor = field(default_factory=lambda: NONE)  # [k] int64: bytes of each upload, where it is encoded
+    sent: Tensor = field(default_factory=no_rows)  # [k] int64: bytes of each upload, where it is encoded
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -247,7 +254,7 @@ class Update:
         """This update as one memory, to wait in State: a late answer, or a model in flight."""
         held: Memory = {"rows": torch.from_numpy(self.rows), "clients": torch.from_numpy(self.clients)}
         held |= {n: getattr(self, n) for n in VECTORS + NESTED}
-        return held | {n: map_tensors(Tensor.contiguous, getattr(self, n)) for n in TREES}
+        return held | {n: map_tensors(torch.Tensor.contiguous, getattr(self, n)) for n in TREES}
 
     @staticmethod
     def unpacked(tree: Memory, parts: Iterable[str]) -> Update:

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
 from unskew.core.exchanged_rows import Store, restore_rows, store_rows
 from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.expression import build
+from unskew.later import torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unskew.core.net import Net
     from unskew.core.query import ClientView
     from unskew.core.slots import Part

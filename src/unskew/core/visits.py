@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
-
 from unskew.core.types import Leg, Update
+from unskew.later import torch
 
 ROWS = 8
 """Clients whose change is looked at together: of many large models no second copy is made."""

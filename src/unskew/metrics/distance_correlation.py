@@ -6,8 +6,12 @@ of FLea's eq. 8 (Xia et al., KDD 2024). The statistic of the papers and packages
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
+
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def distance_correlation(x: Tensor, f: Tensor, weight: Tensor | None = None, squared: bool = True) -> Tensor:

@@ -16,12 +16,11 @@ from unskew.errors import InputError
 from unskew.import_object import import_object
 from unskew.models.adapting import adapt
 from unskew.models.architecture import Architecture
+from unskew.models.drawn import check_classes, drawn_for, named
 from unskew.models.layers import number_dropouts
 from unskew.models.made import made_model
-from unskew.models.size import refuse_too_large
 from unskew.models.split import SplitModel
 from unskew.models.trial import check_embeddings, check_output, probe
-from unskew.models.zoo import MODELS
 from unskew.seeds import key
 
 
@@ -43,12 +42,10 @@ def build(
     or does not give one number per class, is refused.
     """
     shape = tuple(int(n) for n in shape)
-    if classes < 1:
-        raise InputError(f"a model tells at least 1 class, not {classes}")
+    check_classes(classes)
     model = named(model)
     if isinstance(model, Architecture):
-        expression.refuse_absurd(model)
-        refuse_too_large(model, model.draw(shape, classes), shape, classes)
+        drawn_for(model, shape, classes)
     with _alone(seed):
         name, made = _made(model, shape, classes)
         check_embeddings(made, name)
@@ -72,13 +69,6 @@ def _alone(seed: int) -> Iterator[None]:
             yield
         finally:
             torch.set_default_dtype(default)
-
-
-def named(model: Any) -> Any:
-    """The architecture that an expression names; anything else as it is."""
-    if isinstance(model, str) and ":" not in model.partition("(")[0]:
-        return expression.build(model, MODELS, "model")
-    return model
 
 
 def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Module]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from unskew.models.cuts import Cuttable
+
 Shape = tuple[int, ...]
 """Of one sample, or of what a layer makes of it."""
 
@@ -237,7 +239,7 @@ class InvertedResidual(Layer):
         return super().multiply_adds(given) + around
 
 
-class Stages(Layer):
+class Stages(Layer, Cuttable):
     """Layers by name, one after the other; a cut may follow each of them but the classifier's.
 
     ``tail`` says how many of the last stages make up the classifier.
@@ -245,12 +247,8 @@ class Stages(Layer):
 
     def __init__(self, stages: Mapping[str, Layer], tail: int = 1) -> None:
         self.stages, self.tail = dict(stages), tail
+        self.layers = tuple(stages)[:-tail]  # after which it can be cut
 
     @property
     def inside(self) -> Mapping[str, Layer]:
         return self.stages
-
-    @property
-    def cuts(self) -> tuple[str, ...]:
-        """After which stages it can be cut."""
-        return tuple(self.stages)[: -self.tail]

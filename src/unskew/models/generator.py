@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FINER: dict[str, tuple[int, int]] = {"image": (2, 2), "spectrogram": (4, 4), "series": (4, 1)}
 """How much finer each of the last three layers makes height and width."""
@@ -29,7 +32,7 @@ WIDTHS: dict[str, tuple[int, int, int]] = {
 HIDDEN = 256
 MOMENTUM, EPS = 0.1, 1e-5
 
-Tree = dict[str, Tensor]
+Tree = dict[str, "Tensor"]
 
 
 def sample_generator(
@@ -82,10 +85,10 @@ def generated(
         if weight.dim() == 2:
             x = x @ weight.T
         elif layer == 0:
-            x = F.conv_transpose2d(x, weight)
+            x = torch.conv_transpose2d(x, weight)
         else:
             stride = [max(1, side // 2) for side in weight.shape[2:]]
-            x = F.conv_transpose2d(x, weight, stride=stride, padding=[s // 2 for s in stride])
+            x = torch.conv_transpose2d(x, weight, stride=stride, padding=[s // 2 for s in stride])
         if layer == depth - 1 and x.dim() == 4:
             x = x[..., : shape[-2], : shape[-1]]
         x = _normalised(tree, layer, x, statistics)

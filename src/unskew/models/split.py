@@ -19,18 +19,16 @@ from functools import cached_property
 
 from torch import Tensor, nn
 
-from unskew.errors import InputError, unknown
+from unskew.models.cuts import Cuttable
 from unskew.models.layers import BatchNorm, Dropout
 
 
-class SplitModel(nn.Module):
+class SplitModel(nn.Module, Cuttable):
     """A classifier with named places to cut, in order, in ``layers``.
 
     A subclass sets ``layers`` and writes ``forward(x, *, since=None, upto=None)``. For every layer,
     ``forward(x)`` equals ``head(embed(x, layer), layer)`` exactly.
     """
-
-    layers: tuple[str, ...] = ()
 
     def forward(self, x: Tensor, *, since: str | None = None, upto: str | None = None) -> Tensor:
         raise TypeError(f"{type(self).__name__} does not say what it computes: define forward()")
@@ -50,36 +48,6 @@ class SplitModel(nn.Module):
     def classify(self, features: Tensor) -> Tensor:
         """The logits, from the penultimate feature."""
         return self.head(features, self.last_layer)
-
-    @property
-    def last_layer(self) -> str:
-        """The layer of the penultimate feature."""
-        if not self.layers:
-            raise self.unsplit()
-        return self.layers[-1]
-
-    def place(self, layer: str | None) -> int:
-        """How many layers lie at or below this one; 0 for None."""
-        if layer is None:
-            return 0
-        if not self.layers:
-            raise self.unsplit()
-        if layer not in self.layers:
-            raise unknown("layer", layer, self.layers)
-        return self.layers.index(layer) + 1
-
-    def span(self, since: str | None, upto: str | None) -> tuple[int, int | None]:
-        """The half-open range of layers to run; an end of None runs to the logits."""
-        start, end = self.place(since), self.place(upto) if upto is not None else None
-        if end is not None and end < start:
-            raise InputError(f"the layer {upto!r} comes before {since!r}; swap since and upto")
-        return start, end
-
-    def unsplit(self) -> InputError:
-        return InputError(
-            f"{type(self).__name__} cannot be split: give it `layers` (the names of the places to cut, in "
-            "order), `embed(x, layer)` and `head(f, layer)`"
-        )
 
     @cached_property
     def fed(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

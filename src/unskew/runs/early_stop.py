@@ -8,9 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from unskew.core.engine import RunPlan
 from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.errors import InputError
@@ -20,6 +19,9 @@ from unskew.runs.spec import Spec
 from unskew.runs.stop_rule import Amount, StopRule, check_stop, find_number, read_budget, read_stop
 from unskew.runs.watchers import RoundEnded, Started
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from unskew.core.engine import RunPlan
 
 COSTS = (
     "bytes_down",

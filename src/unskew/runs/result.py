@@ -17,7 +17,8 @@ from unskew.core.types import Tree
 from unskew.runs.folder import RunFolder
 from unskew.runs.guessing import no_better, verdict
 from unskew.runs.judged_by import summarise
-from unskew.runs.setup import Setup, auto_model
+from unskew.runs.loading import auto_model
+from unskew.runs.setup import Setup
 from unskew.runs.spec import Spec
 
 TOTALS = (

@@ -32,10 +32,11 @@ from unskew.runs.given import (
     take_data,
 )
 from unskew.runs.judged_by import Metrics, check_names, refuse_other_metrics
+from unskew.runs.loading import auto_model
 from unskew.runs.rounds import play_rounds
 from unskew.runs.saved_model import write_card
 from unskew.runs.settings import Renewed, Settings
-from unskew.runs.setup import Setup, auto_model, set_up
+from unskew.runs.setup import Setup, set_up
 from unskew.runs.spec import STOPPING, Spec
 from unskew.runs.watchers import Stopped, Watch, check_watchers
 

@@ -13,14 +13,12 @@ import numpy as np
 import torch
 
 from unskew.arrays import wide_blocks
-from unskew.core.decay import Decay, decay
 from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.faults import Faults
 from unskew.core.holdings import Holdings
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.core.roster import NO_COUNTS, Roster
-from unskew.core.score import BY_SAMPLE
+from unskew.core.roster import Roster
 from unskew.core.slots import Local
 from unskew.core.state import State, initial_state
 from unskew.core.task import Classification
@@ -33,17 +31,15 @@ from unskew.errors import InputError
 from unskew.import_object import import_object
 from unskew.metrics import skew
 from unskew.metrics.own import Metric
-from unskew.network import network_of
 from unskew.notices import warn
-from unskew.runs.choose_engine import choose, device_of
+from unskew.runs.checks import check
+from unskew.runs.choose_engine import choose
 from unskew.runs.describe import names
-from unskew.runs.early_stop import check_stopping
 from unskew.runs.guessing import most_frequent
-from unskew.runs.judged_by import check_names, check_on_data, describe_metrics
-from unskew.runs.load_data import load_federation
-from unskew.runs.measure import check_measures
-from unskew.runs.move_images import check_images, with_moved_images
-from unskew.runs.spec import Spec, UnsaidNumber
+from unskew.runs.judged_by import describe_metrics
+from unskew.runs.loading import Loaded, auto_model, cohort_of, load, local_of, settled
+from unskew.runs.preparing import prepare
+from unskew.runs.spec import Spec
 
 
 @dataclass
@@ -58,12 +54,7 @@ class Setup:
 
     def settle(self, spec: Spec) -> Spec:
         """The spec with what the data decided where nobody wrote it."""
-        if spec.sites is not None:  # the sites are what they are, whatever a simulation was dealt
-            given = {name: Spec.__dataclass_fields__[name].default for name in names(Spec, "dealing")}
-            settled: dict[str, Any] = given | {"partition": "sites", "partition_seed": spec.partition_seed}
-            spec = replace(spec, **settled)
-        fewer = isinstance(spec.cohort, UnsaidNumber) and self.run.cohort < spec.cohort
-        return replace(spec, cohort=self.run.cohort) if fewer else spec
+        return settled(spec, self.run.cohort)
 
     @property
     def job(self) -> Job:
@@ -92,18 +83,6 @@ class Setup:
             return bool(Partition.load(path).record["sha256"] == self.partition.record["sha256"])
         except InputError:
             return False
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """What the words of a spec name: the method's parts, the decay, the device, the data."""
-
-    method: Method
-    decay: Decay
-    device: torch.device
-    federation: Federation
-    partition: Any
-    given: bool  # whether the data came from Python
 
 
 @dataclass(frozen=True)
@@ -138,9 +117,16 @@ def set_up(
         return _set_up_sites(spec, data, model, method, metrics, known_sites)
     loaded = load(spec, data, method)
     if isinstance(engine, FastGPU):
-        loaded = replace(loaded, device=engine.device)
+        loaded = replace(loaded, device=str(engine.device))
     built = build(spec, loaded, model, metrics or {}, counts)
-    check(spec, loaded, built)
+    check(
+        spec,
+        loaded,
+        built.net.outline(loaded.federation.dataset.shape),
+        built.cohort,
+        built.dealt,
+        built.metrics,
+    )
     return start(spec, loaded, built, engine)
 
 
@@ -166,7 +152,14 @@ def _set_up_sites(
     try:
         loaded = replace(load(spec, joined.federation, method), given=False)
         built = build(spec, loaded, None, metrics or {}, joined.counted)
-        check(spec, loaded, built)
+        check(
+            spec,
+            loaded,
+            built.net.outline(loaded.federation.dataset.shape),
+            built.cohort,
+            built.dealt,
+            built.metrics,
+        )
         setup = start(spec, loaded, built, joined.engine)
     except BaseException:
         joined.engine.close()
@@ -182,29 +175,6 @@ def _dealing(spec: Spec) -> list[str]:
     return [name for name in asked if said[name] != Spec.__dataclass_fields__[name].default]
 
 
-def load(
-    spec: Spec,
-    data: Dataset | Federation | tuple[Any, ...] | None = None,
-    method: str | Method | None = None,
-) -> Loaded:
-    """What the spec names, words before data: a word that there is not is refused before a file is read."""
-    method = Method.parse(spec.method if method is None else method)
-    falls, device = decay(spec.decay), device_of(spec)
-    check_measures(spec.measure, method)
-    if spec.keep and not method.schedule.exchanges:
-        raise InputError(f"keep keeps global models, and {method} makes none; leave keep out")
-    federation, partition = load_federation(spec, data)
-    drawn_by = spec.seed if spec.partition_seed is None else spec.partition_seed
-    federation = federation.set_aside(spec.client_test, spec.validation, spec.validation_of, drawn_by)
-    if spec.network is not None:
-        network = network_of(spec.network)
-        network.check(federation.clients)
-        federation = replace(federation, network=network)
-    check_images(federation.dataset, spec.crop, spec.flip)
-    method = with_moved_images(method, spec.crop, spec.flip)
-    return Loaded(method, falls, device, federation, partition, data is not None)
-
-
 def build(
     spec: Spec,
     loaded: Loaded,
@@ -217,11 +187,8 @@ def build(
     dtype = torch.float64 if spec.precision == "fp64" else torch.float32
     chosen = model if model is not None else auto_model(spec.model, dataset)
     net = make_net(chosen, dataset, spec.seed, dtype, loaded.method, keep_probabilities=bool(metrics))
-    local = Local(
-        epochs=spec.epochs if spec.epochs is not None or spec.steps is not None else 1.0,
-        **{k: getattr(spec, k) for k in Local.__dataclass_fields__ if k != "epochs"},
-    )
-    cohort, dealt = _cohort(spec, loaded.federation), Roster.of(loaded.federation, counts)
+    local, cohort = local_of(spec), cohort_of(spec, loaded.federation)
+    dealt = Roster.of(loaded.federation, counts)
     return Built(net, local, cohort, dealt, dtype, model is not None, metrics)
 
 
@@ -249,46 +216,16 @@ def make_net(
     return net
 
 
-def check(spec: Spec, loaded: Loaded, built: Built) -> None:
-    """Refuse what parts cannot do with this data and this model, and warn of what they would do in vain."""
-    dataset = loaded.federation.dataset
-    if not len(dataset.y_test):
-        raise InputError(f"{dataset.name} has no test samples to judge a model by; hold some out")
-    check_on_data(spec.metrics, built.metrics, dataset)
-    check_stopping(spec, (*built.net.task.fitting(dataset.classes), *built.metrics), built.dealt)
-    first = spec.metrics[0] if spec.metrics else "accuracy"
-    if spec.validation_of == "client" and (first in BY_SAMPLE or first in built.metrics):
-        raise InputError(
-            f"a run cannot choose by {first} on validation samples that stay with clients: only counts of them reach "
-            "the server; write validation_of = all, or name another metric first"
-        )
-    for part in loaded.method.parts:
-        if part.needs_counts and not built.dealt.counted:
-            raise InputError(f"{part.name} {NO_COUNTS}")
-        part.check(built.dealt, built.cohort)
-        if part.begins >= spec.rounds:
-            warn(
-                f"{part.name} does nothing before round {part.begins + 1}, and the run ends after {spec.rounds}; "
-                "let it start sooner or the run last longer",
-                stacklevel=2,
-            )
-    for objective in loaded.method.objective:
-        if objective.needs.global_answers and spec.batch_norm == "drop" and built.net.buffers:
-            warn(
-                f"{objective.name} asks the global model for answers, and with batch_norm = drop that gives them by "
-                "the statistics of a model never trained (mean 0, variance 1); write batch_norm = average or local",
-                stacklevel=2,
-            )
-
-
 def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None) -> Setup:
     """An engine takes the samples, parts move what they declare, and the state of round 0 stands."""
     method, net, holdings = loaded.method, built.net, Holdings(loaded.federation)
     if engine is not None:
         engine.hold(holdings)
-    roster, measured = _prepared(method, engine or holdings, built.dealt, built.cohort, spec.seed)
+    device = torch.device(loaded.device)
+    roster, expected = prepare(method, engine or holdings, built.dealt, built.cohort, spec.seed)
+    measured = _skew(method, built.dealt, expected)
     if engine is None:
-        engine = choose(spec, loaded.device, _work(spec, net, roster, built.cohort, built.local))
+        engine = choose(spec, device, _work(spec, net, roster, built.cohort, built.local))
         engine.hold(holdings)
     run = RunPlan(
         job=Job(method, roster, net, built.local, spec.seed, spec.batch_norm, built.dtype),
@@ -297,7 +234,7 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
         cohort=built.cohort,
         decay=loaded.decay,
         faults=Faults(spec.drop, spec.late, spec.nan),
-        device=str(loaded.device),
+        device=loaded.device,
         dealt=built.dealt,
         metrics=built.metrics,
     )
@@ -306,7 +243,7 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
             run.job
         )  # what cannot travel, or reach its cluster, is refused before anything is written
         engine.join()
-    net.to(loaded.device)
+    net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}
     if "divergence" in spec.measure:
         memories["divergence"] = dict(net.initial)
@@ -340,56 +277,19 @@ def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
         ),
         "most_frequent": most_frequent(dataset),
         **describe_metrics(built.metrics, dataset),
-        "device": loaded.device.type,
+        "device": torch.device(loaded.device).type,
         **({} if dataset.table is None else {"table": dataset.table.summary(dataset.source)}),
         "parameters": sum(net.initial[k].numel() for k in net.trainable),
     }
 
 
-def check_words(spec: Spec) -> None:
-    """Refuse what can be refused without data: names that there are not, and what this machine lacks."""
-    from unskew.data import load
-    from unskew.data.partition.family import build_family
-    from unskew.data.sources import SOURCES
-    from unskew.expression import build
-    from unskew.models import MODELS
-
-    check_measures(spec.measure, Method.parse(spec.method))
-    check_names(spec.metrics)
-    decay(spec.decay)
-    device = device_of(spec)
-    if device.type == "cpu":
-        choose(spec, device, work=0.0)
-    if spec.emd is None and not spec.partition.endswith(".npz"):
-        build_family(spec.partition)
-    if spec.model != "auto" and ":" not in spec.model.partition("(")[0]:
-        build(spec.model, MODELS, "model")
-    data = spec.dataset.partition("(")[0].strip()
-    if data not in SOURCES and not Path(data).expanduser().exists():
-        load(spec.dataset, data_folder=spec.data_folder)  # which says what is wrong with it
-
-
-def _prepared(
-    method: Method, clients: Engine | Holdings, dealt: Roster, cohort: int, seed: int
-) -> tuple[Roster, dict[str, Any]]:
-    """What parts make of the data before round 0: raw samples are moved, and the skew is measured before and
-    after, where label counts were given."""
-    roster = dealt
-    for part in method.prepare:
-        sharing = part.transfers(roster, cohort, seed)
-        if sharing is not None:
-            before = roster
-            roster = clients.transfer(part, sharing, before, seed)
-            if roster.sharing != before.sharing:
-                roster = roster.reported(part.shared(sharing, before, roster))
-    expected = roster
-    for part in method.prepare:
-        expected = part.expect(expected, None, {})
+def _skew(method: Method, dealt: Roster, expected: Roster) -> dict[str, Any]:
+    """The skew as it was dealt, and after what parts made of it, where label counts were given."""
     if not dealt.counted:
-        return roster, {}
+        return {}
     found = _measured(dealt)
     after = found if expected is dealt else _measured(expected)  # parts may do nothing before round 0
-    return roster, {"skew": found, **({"skew_prepared": dict(after)} if method.prepare else {})}
+    return {"skew": found, **({"skew_prepared": dict(after)} if method.prepare else {})}
 
 
 def _measured(roster: Roster) -> dict[str, Any]:
@@ -409,29 +309,3 @@ def _work(spec: Spec, net: Net, roster: Roster, cohort: int, local: Local) -> fl
     seen = local.steps * local.batch if local.steps else (local.epochs or 1.0) * mean
     samples = spec.rounds * min(cohort, roster.clients) * seen
     return 3 * samples * net.multiply_adds(roster.dataset.shape) + 5e6 * samples / local.batch
-
-
-def auto_model(name: str, dataset: Dataset) -> str:
-    """``auto``: a small convolutional network for images of 28 pixels and more, else one hidden layer."""
-    if name != "auto":
-        return name
-    return "small_cnn" if dataset.kind == "image" and min(dataset.shape[1:]) >= 28 else "mlp"
-
-
-def _cohort(spec: Spec, federation: Federation) -> int:
-    """How many clients a round asks; where the data brings its clients, at most all of them.
-
-    What nobody wrote gives way to the data without a word.
-    """
-    clients = federation.clients
-    count = max(1, round(spec.cohort * clients)) if spec.cohort < 1 else int(spec.cohort)
-    if count <= clients or isinstance(spec.cohort, UnsaidNumber):
-        return min(count, clients)
-    if federation.names is None and not spec.partition.startswith("by("):
-        raise InputError(
-            f"the cohort of {count} is larger than the {clients} clients; write cohort = {clients} or less"
-        )
-    warn(
-        f"a cohort of {count} is more than the {clients} clients there are, so all of them take part every round"
-    )
-    return clients

@@ -234,19 +234,17 @@ def rehearse(todo: list[Cell]) -> None:
     A cell that could not run is marked as failed, with the sentence that it would fail with.
     """
     from unskew.data.load import read_once
-    from unskew.machine.threads import single_threaded
-    from unskew.runs.early_stop import refuse_small_budget
+    from unskew.runs import rehearsal
     from unskew.runs.folder import check_folder
-    from unskew.runs.setup import set_up
 
     waiting = [cell for cell in todo if cell.status == "waiting"]
     _check_words(waiting)
-    with read_once(), single_threaded(), working("checking cells", len(waiting)) as advance:
+    with read_once(), working("checking cells", len(waiting)) as advance:
         for cell in waiting:
             try:
                 if not cell.begun:
                     check_folder(cell.folder)
-                refuse_small_budget(cell.spec, set_up(cell.spec).run)
+                rehearsal.rehearse(cell.spec)
             except InputError as problem:
                 cell.status, cell.error = "failed", f"error: {problem}"
             advance(1)
@@ -274,7 +272,7 @@ def seconds_left(todo: list[Cell], at_a_time: int) -> float | None:
 
 def _check_words(waiting: list[Cell]) -> None:
     """What no cell could do is refused before the first starts."""
-    from unskew.runs.setup import check_words  # torch takes a second to load, and a list of cells needs none
+    from unskew.runs.checks import check_words  # a list of cells that are done needs no parts
 
     for cell in waiting:
         try:

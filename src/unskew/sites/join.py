@@ -22,7 +22,7 @@ from unskew.data.far import FarFederation
 from unskew.data.intake import Intake
 from unskew.errors import InputError
 from unskew.runs.load_data import load_dataset
-from unskew.runs.setup import auto_model
+from unskew.runs.loading import auto_model
 from unskew.runs.spec import Spec, Unnamed
 from unskew.sites import wire
 from unskew.sites.asking import Asking

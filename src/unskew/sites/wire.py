@@ -19,7 +19,7 @@ from unskew.core.faults import finite
 from unskew.core.held import Moment
 from unskew.core.roster import Roster
 from unskew.core.task import Sums
-from unskew.core.types import NONE, Ids, Leg, Message, PerClient, Tree, Update, leaves, rows
+from unskew.core.types import Ids, Leg, Message, PerClient, Tree, Update, leaves, no_rows, rows
 from unskew.core.visits import change_norms
 from unskew.data.dataset import Dataset
 from unskew.sites.messages import BadMessage
@@ -218,7 +218,7 @@ def read_update(
     return Update(
         np.asarray(at, np.int64), leg.clients[at], base, params, moved,
         **vectors, uploads=uploads, memory=memory, messages=messages,
-        sent=vector(sent, count, "sent") if encoded else NONE,
+        sent=vector(sent, count, "sent") if encoded else no_rows(),
     )  # fmt: skip
 
 

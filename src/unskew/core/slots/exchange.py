@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from unskew.core.roster import Roster
 from unskew.core.slots.objective import Objective
 from unskew.core.types import Memory, Tree, Update
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unskew.core.net import Net
     from unskew.core.questions import Questions
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from unskew.core.slots.needs import Needs
 from unskew.core.slots.part import Part
@@ -15,6 +14,8 @@ from unskew.core.slots.step import Batch, Out, Step
 from unskew.core.types import Memory, Tree
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unskew.core.net import Net
 
 

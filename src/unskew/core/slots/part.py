@@ -13,6 +13,7 @@ from unskew.core.types import Ids, Memory
 
 if TYPE_CHECKING:
     from unskew.core.net import Net
+    from unskew.models.outline import Outline
 
 
 Declared = TypeVar("Declared")
@@ -70,6 +71,10 @@ class Part:
 
     def check(self, roster: Roster, cohort: int) -> None:
         """Refuse, with an InputError of one sentence, clients that this part cannot work with."""
+        return
+
+    def check_model(self, model: Outline) -> None:
+        """Refuse, with an InputError of one sentence, a model that this part cannot work with."""
         return
 
     def init_server(self, net: Net) -> Memory:

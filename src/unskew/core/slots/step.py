@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from torch import Tensor
-
 from unskew.core.task import weighted_mean
 from unskew.core.types import Memory, Tree
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unskew.core.net import Net
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from unskew.arrays import Array
 
 _BLOCK_ROWS = 1 << 15
+
+LEAST_ALPHA = 1e-100
+"""Below this the largest draw outweighs the rest a thousandfold anyway."""
 
 
 def shares(total: int, weights: Array, rng: np.random.Generator) -> Array:
@@ -65,9 +70,20 @@ def log_gamma_draws(alpha: float | Array, shape: tuple[int, ...], rng: np.random
     Gamma(alpha) = Gamma(alpha + 1) U^(1/alpha), and in logarithms nothing underflows: at alpha = 1e-6 nearly
     every plain draw would be 0, and a client or class with only zeros has no distribution at all.
     """
-    alpha = np.maximum(alpha, 1e-100)  # below this the largest draw outweighs the rest a thousandfold anyway
-    draws = np.log(rng.standard_gamma(alpha + 1, shape))
-    draws += np.log1p(-rng.random(shape)) / alpha
+    alpha = np.maximum(alpha, LEAST_ALPHA)
+    return _in_logs(alpha, rng.standard_gamma(alpha + 1, shape), rng.random(shape))
+
+
+def log_gamma_tables(alpha: float, shape: tuple[int, ...], rngs: Iterable[np.random.Generator]) -> Array:
+    """The same of several generators, one table each: logarithms of many small tables are faster taken at once."""
+    alpha = max(alpha, LEAST_ALPHA)
+    drawn = [(rng.standard_gamma(alpha + 1, shape), rng.random(shape)) for rng in rngs]
+    return _in_logs(alpha, *map(np.stack, zip(*drawn, strict=True)))
+
+
+def _in_logs(alpha: float | Array, gammas: Array, uniform: Array) -> Array:
+    draws = np.log(gammas)
+    draws += np.log1p(-uniform) / alpha
     return draws
 
 

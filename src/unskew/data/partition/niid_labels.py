@@ -53,14 +53,13 @@ class NiidLabels(Family):
         each = min(self.k, len(present))
         rng = task.generator("owners")
         owns = np.zeros((task.clients, task.classes), bool)
+        others = [np.delete(present, at) for at in range(len(present))]
         for client in range(task.clients):
-            first = present[client % len(present)]
-            others = rng.permutation(present[present != first])[: each - 1]
-            owns[client, first] = owns[client, others] = True
-        for at, y in enumerate(present):
-            if not owns[:, y].any():
-                task.note(f"nobody took class {y}, so client {at % task.clients} holds it too")
-                owns[at % task.clients, y] = True
+            at = client % len(present)
+            owns[client, rng.permutation(others[at])[: each - 1]] = owns[client, present[at]] = True
+        for at in np.flatnonzero(~owns[:, present].any(axis=0)).tolist():
+            task.note(f"nobody took class {present[at]}, so client {at % task.clients} holds it too")
+            owns[at % task.clients, present[at]] = True
         return owns
 
     @classmethod

@@ -14,6 +14,7 @@ from unskew.data.partition.expected import ClassPool, Expected, expected_on
 from unskew.data.partition.family import FAMILIES, Family, PartitionTask, build_family
 from unskew.data.partition.presets import PRESETS
 from unskew.data.partition.uniform import Iid
+from unskew.data.partition.zero import find_zero
 from unskew.errors import InputError
 from unskew.expression import Call, parse_one
 
@@ -156,7 +157,6 @@ def _but_for_the_knob(member: Family) -> tuple[Any, ...]:
 
 def _balanced(start: Family, emd: float, pool: ClassPool) -> Family | None:
     """The member whose knob gives this EMD on average; ``None`` where none does."""
-    from scipy.optimize import brentq
 
     def off(knob: float) -> float:
         """Too much or too little skew; none where a simulation could not tell it from none."""
@@ -193,7 +193,7 @@ def _balanced(start: Family, emd: float, pool: ClassPool) -> Family | None:
         here, first = there, second
     low, high = sorted((here, there))
     return _with_knob(
-        start, rounded(brentq(off, low, high, xtol=(abs(most - least) + 1e-9) / 1e4, maxiter=15, disp=False))
+        start, rounded(find_zero(off, low, high, tolerance=(abs(most - least) + 1e-9) / 1e4, most=15))
     )
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from unskew.core.dispatch import PlanInputs, stretch_budget
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.plan import Plan
-from unskew.core.state import NOBODY
-from unskew.core.types import Ids, Leg
+from unskew.core.types import NOBODY, Ids, Leg
 from unskew.seeds import generator
 
 GUESSES = 3

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-
-from unskew.core.net import Net
 from unskew.core.slots import Advance
 from unskew.core.types import Memory, Tree, moved_by
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from unskew.core.net import Net
 
 
 @dataclass(frozen=True)

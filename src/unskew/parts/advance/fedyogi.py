@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor
-
-from unskew.core.net import Net
 from unskew.core.slots import Advance
 from unskew.core.types import Memory, Tree
 from unskew.parts.advance.moments import check_moments, first_moments, step_by_moments
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
 
 
 @dataclass(frozen=True)

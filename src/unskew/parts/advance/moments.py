@@ -8,13 +8,16 @@ model's precision and computed in float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor
-
-from unskew.core.net import Net
 from unskew.core.types import Memory, Tree, moved_by
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
 
 
 def first_moments(net: Net, tau: float) -> Memory:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from unskew.core.net import Net
 from unskew.core.slots import Aggregate
 from unskew.core.types import Memory, Tree, Update, join, rows, weighted_sum
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
 
 NOISE = 1e-12
 """The share of a squared length that rounding leaves of float32 gradients that cancel."""

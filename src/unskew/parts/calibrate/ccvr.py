@@ -4,25 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from unskew.core.exchanged_rows import store_labels
-from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
-from unskew.core.query import ClientView
-from unskew.core.questions import Questions
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Calibrate, Depends, Local
 from unskew.core.types import Memory, Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
+from unskew.later import torch
 from unskew.notices import warn
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
+    from unskew.core.query import ClientView
+    from unskew.core.questions import Questions
+    from unskew.models.outline import Outline
 
 WIDEST_FULL_COVARIANCE = 2048
 """Features beyond which a whole covariance is refused: a class of it takes 17 MB from every client, and grows as
@@ -93,9 +97,9 @@ class CCVR(Calibrate):
     def due(self, last: bool) -> bool:
         return last or self.every
 
-    def init_server(self, net: Net) -> Memory:
-        _ = net.training.last_layer  # a model that cannot be split is refused before a run starts
-        dense = [m.in_features for m in net.judging.modules() if isinstance(m, nn.Linear)]
+    def check_model(self, model: Outline) -> None:
+        _ = model.cuts.last_layer  # a model that cannot be split is refused before a run starts
+        dense = model.dense
         if (
             self.variant == "gaussian"
             and self.covariance == "full"
@@ -106,7 +110,6 @@ class CCVR(Calibrate):
                 f"a covariance of this model's {dense[-1]} features takes {dense[-1] ** 2 * 2 / 1e6:.0f} MB a class "
                 "and client; write ccvr(covariance=diagonal) or ccvr(variant=features)"
             )
-        return {}
 
     def calibrate(self, params: Tree, net: Net, roster: Roster, query: Questions, t: int, seed: int) -> Tree:
         holding = np.flatnonzero(roster.sizes)

@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Depends, Exchange, Needs, Step
 from unskew.core.types import Memory, Tree
 from unskew.errors import InputError
+from unskew.later import torch
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unskew.core.net import Net
     from unskew.core.query import ClientView
     from unskew.core.questions import Questions

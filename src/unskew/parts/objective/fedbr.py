@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import cosine_similarity, linear, relu, softplus
 
 from unskew.arrays import Array
-from unskew.core.net import Net
-from unskew.core.query import ClientView
-from unskew.core.questions import Questions
 from unskew.core.roster import Roster
 from unskew.core.slots import Depends, Exchange, Needs, Step
 from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Memory, Tree
 from unskew.errors import InputError
 from unskew.expression import AtMost
+from unskew.later import torch
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
+    from unskew.core.query import ClientView
+    from unskew.core.questions import Questions
+    from unskew.models.outline import Outline
 
 MOST_PSEUDO = 10_000
 """Averages in every step beyond which nobody waits for a run."""
@@ -119,11 +122,12 @@ class FedBR(Exchange):
                 f"average; write collect={able} or less"
             )
 
-    def extra(self, net: Net, shape: tuple[int, ...], seed: int) -> Tree:
-        if not self.mu:
-            return {}
-        first = net.initial[net.trainable[0]]
-        features = net.judge(net.initial, first.new_zeros(1, *shape), upto=net.training.last_layer).numel()
+    def check_model(self, model: Outline) -> None:
+        if self.mu:
+            self._head_sizes(model.count_features())
+
+    def _head_sizes(self, features: int) -> tuple[int, ...]:
+        """How wide the head's layers are on so many features."""
         width = self.width or 2 * features
         sizes = (features, width, width, self.out or features)
         weights = sum(inputs * outputs for inputs, outputs in pairwise(sizes))
@@ -132,6 +136,12 @@ class FedBR(Exchange):
                 f"the head of fedbr would have {weights:,} weights on {features:,} features; "
                 "write a width and an output, such as fedbr(width=256, out=512)"
             )
+        return sizes
+
+    def extra(self, net: Net, shape: tuple[int, ...], seed: int) -> Tree:
+        if not self.mu:
+            return {}
+        first, sizes = net.initial[net.trainable[0]], self._head_sizes(net.outline(shape).count_features())
         rng, head = generator(seed, "fedbr", "head"), {}
         for i, (inputs, outputs) in enumerate(pairwise(sizes)):
             bound = inputs**-0.5
@@ -209,14 +219,15 @@ class FedBR(Exchange):
     def contrast(self, params: Tree, here: Tensor, known: Tensor, own: Tensor) -> Tensor:
         """l_con through the head that ``params`` hold."""
         here, known, own = (_projected(params, f) for f in (here, known, own))
-        near = cosine_similarity(here, known, dim=1) / self.tau1
-        far = cosine_similarity(here, own, dim=1) / self.tau2
-        return softplus(far - near).mean()
+        near = torch.cosine_similarity(here, known, dim=1) / self.tau1
+        far = torch.cosine_similarity(here, own, dim=1) / self.tau2
+        return torch.nn.functional.softplus(far - near).mean()
 
 
 def _projected(params: Tree, features: Tensor) -> Tensor:
+    linear = torch.nn.functional.linear
     for i in (0, 1):
-        features = relu(linear(features, params[f"fedbr:{i}.weight"], params[f"fedbr:{i}.bias"]))
+        features = torch.relu(linear(features, params[f"fedbr:{i}.weight"], params[f"fedbr:{i}.bias"]))
     return linear(features, params["fedbr:2.weight"], params["fedbr:2.bias"])
 
 

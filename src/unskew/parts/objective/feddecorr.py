@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from unskew.core.slots import Needs, Objective, Step
 from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EPS = 1e-8
 """Added to a variance before its root, as the authors' code does: a feature that never varies counts as 0."""

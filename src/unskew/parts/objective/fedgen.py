@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from unskew.core.net import Net
 from unskew.core.optimisers import optimizer
 from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import After, Depends, Exchange, Local, Needs, Step, Visit
 from unskew.core.types import Memory, Tree, clone
 from unskew.errors import InputError
 from unskew.expression import AtMost
+from unskew.later import torch
 from unskew.models.generator import feature_generator, generated, sample_generator, trained
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
+    from unskew.models.outline import Outline
 
 STARTS = {"input": 30, "latent": 1}
 
@@ -145,10 +149,9 @@ class FedGen(Exchange):
 
     # --- the server
 
-    def init_server(self, net: Net) -> Memory:
+    def check_model(self, model: Outline) -> None:
         if self.latent:
-            _ = net.training.last_layer  # a model that cannot be split is refused before a run starts
-        return {}
+            _ = model.cuts.last_layer  # a model that cannot be split is refused before a run starts
 
     def hand_out(self, memory: Memory, t: int) -> Tree:
         made: Tree = memory.get("net", {})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar
 
 from unskew.core.slots import Needs, Objective, Step
 from unskew.core.task import soft_labels
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEFT_OUT = 1e4
 """A margin that takes a class out of any softmax; minus infinity would turn the zero weight of padding into nan."""

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.func import grad
 
 from unskew.core.conditions import warn_of_silent
 from unskew.core.exchanged_rows import batch_of, deal_rows, gather_rows, hand_out_rows, owners
-from unskew.core.net import Net
-from unskew.core.query import ClientView
-from unskew.core.questions import Questions
 from unskew.core.roster import Roster
 from unskew.core.slots import Batch, Depends, Exchange, Needs, Step
 from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Memory, Tree
 from unskew.errors import InputError
+from unskew.later import torch
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
+    from unskew.core.query import ClientView
+    from unskew.core.questions import Questions
 
 AVERAGES = "averages of its samples and of their labels to every client"
 
@@ -152,5 +154,5 @@ class FedMix(Exchange):
             net.held = {k: v.clone() for k, v in statistics.items()}
             return net.task.loss(net(step.params, x), own, batch.weight)
 
-        slope: Tensor = grad(first)(batch.x, step.net.held)
+        slope: Tensor = torch.func.grad(first)(batch.x, step.net.held)
         return self.mix * (slope * mean).sum()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from torch import Tensor
-from torch.nn.functional import log_softmax
+from typing import TYPE_CHECKING, ClassVar
 
 from unskew.core.slots import Needs, Objective, Step
 from unskew.core.task import hard_labels, soft_labels
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LEFT_OUT = -1e4
 """A logit that is in no softmax."""
@@ -52,7 +53,7 @@ class FedNTD(Objective):
         true = soft_labels(hard_labels(target), logits) > 0
         teacher = step.teacher()
         own, known = (
-            log_softmax((z / self.tau).masked_fill(true, LEFT_OUT), dim=1) for z in (logits, teacher)
+            torch.log_softmax((z / self.tau).masked_fill(true, LEFT_OUT), dim=1) for z in (logits, teacher)
         )
         apart = (known.exp() * (known - own)).sum(1)
         return self.beta * self.tau**2 * step.batch.mean(apart)

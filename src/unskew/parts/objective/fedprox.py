@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-from torch import Tensor
-
-from unskew.core.net import Net
 from unskew.core.slots import Depends, Exchange, Step
 from unskew.core.types import Memory, Tree, Update
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unskew.core import conditions
 from unskew.core.conditions import enforce, planned
@@ -22,15 +20,22 @@ from unskew.core.exchanged_rows import (
     store_labels,
     store_rows,
 )
-from unskew.core.net import Net
-from unskew.core.query import ClientView
 from unskew.core.roster import Roster
 from unskew.core.slots import After, Depends, Exchange, Needs, Out, Step
 from unskew.core.task import soft_labels
 from unskew.core.types import Ids, Memory, Tree
 from unskew.errors import InputError
+from unskew.later import torch
 from unskew.metrics.distance_correlation import distance_correlation
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
+    from unskew.core.query import ClientView
+    from unskew.models.cuts import Cuttable
+    from unskew.models.outline import Outline
 
 FEATURES = ("features and labels of some samples to the next round's clients",)
 
@@ -114,19 +119,21 @@ class FLea(Exchange):
 
     def cut(self, net: Net) -> str:
         """The layer's name in this model."""
-        layers = net.training.layers
+        return self._layer_of(net.training)
+
+    def _layer_of(self, model: Cuttable) -> str:
+        layers = model.layers
         if self.layer == "last" and "last" not in layers:
-            return net.training.last_layer
+            return model.last_layer
         if layers and self.layer not in layers:
             raise InputError(
                 f"layer of flea: the model has no layer {self.layer!r}; write one of {', '.join(layers)}, or last"
             )
-        net.training.place(self.layer)  # refuses, in a sentence, a model that cannot be split
+        model.place(self.layer)  # refuses, in a sentence, a model that cannot be split
         return self.layer
 
-    def init_server(self, net: Net) -> Memory:
-        self.cut(net)
-        return {}
+    def check_model(self, model: Outline) -> None:
+        self._layer_of(model.cuts)
 
     # --- a client
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-from torch.nn.functional import cosine_similarity, softplus
-
-from unskew.core.net import Net
 from unskew.core.slots import Exchange, Needs, Step, Visit
 from unskew.core.types import Memory, Tree
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unskew.core.net import Net
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class MOON(Exchange):
         layer, x = step.net.training.last_layer, step.batch.x
         here = step.features()
         near, far = (
-            cosine_similarity(here, step.net.judge(model, x, upto=layer).flatten(1), dim=1)
+            torch.cosine_similarity(here, step.net.judge(model, x, upto=layer).flatten(1), dim=1)
             for model in (step.anchor, step.mine["last"])
         )
         met: Tensor = step.mine["met"]
-        return self.mu * met * step.batch.mean(softplus((far - near) / self.tau))
+        return self.mu * met * step.batch.mean(torch.nn.functional.softplus((far - near) / self.tau))
 
     def report(self, visit: Visit) -> tuple[Tree, Memory]:
         if self.mu == 0:

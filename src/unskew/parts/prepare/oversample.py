@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 
 from unskew.core.held import Held, Numbers
 from unskew.core.roster import Roster
@@ -15,6 +14,7 @@ from unskew.core.slot_names import LABEL_COUNTS
 from unskew.core.slots import Prepare
 from unskew.core.types import Ids, Memory
 from unskew.errors import InputError
+from unskew.later import torch
 from unskew.parts.prepare.repeats import RunningSums, additions
 from unskew.seeds import generator, skip
 

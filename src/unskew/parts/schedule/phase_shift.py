@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from unskew.arrays import Array
 from unskew.core import conditions
 from unskew.core.conditions import enforce, planned
 from unskew.core.roster import Roster
 from unskew.core.slots import Play, Schedule
-from unskew.core.state import NOBODY
-from unskew.core.types import Cohort, Ids, Leg, Memory, PerClient, Tree, Update, expand
+from unskew.core.types import NOBODY, Cohort, Ids, Leg, Memory, PerClient, Tree, Update, expand
 from unskew.errors import InputError
+from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SETTINGS = ("batch", "lr", "per_class")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Literal
 
 import numpy as np
 
 from unskew.readings import METRICS, Reading
+from unskew.report.results.student import chance_beyond, two_sided_limit
 
 CONFIDENCE = 0.95
 Spread = Literal["ci", "sd"]
@@ -108,7 +108,7 @@ def paired(
         return Difference(mean, 0.0, None, seeds, why, 0.0, spread, metric)
     sd = float(apart.std(ddof=1))
     error = sd / math.sqrt(len(seeds))
-    p = 2 * float(_student().stdtr(len(seeds) - 1, -abs(mean / error)))
+    p = chance_beyond(mean / error, len(seeds) - 1)
     return Difference(mean, _quantile(len(seeds)) * error, p, seeds, sd=sd, spread=spread, metric=metric)
 
 
@@ -124,11 +124,4 @@ def holm(values: Sequence[float | None]) -> list[float | None]:
 
 
 def _quantile(n: int) -> float:
-    return float(_student().stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
-
-
-def _student() -> ModuleType:
-    """Student's t, loaded where there are seeds to compare; scipy's stats would take most of a second to load."""
-    from scipy import special
-
-    return special
+    return two_sided_limit(1 - CONFIDENCE, n - 1)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from unskew.errors import InputError, unknown
 from unskew.files import write_file
+from unskew.garbage import garbage_put_off
 from unskew.notices import warn
 from unskew.report.page import output
 from unskew.report.results.comparison import Comparison, compare
@@ -85,12 +86,14 @@ def save(
 ) -> None:
     """Write one format, whole or not at all; ``width`` is a figure's, in pixels."""
     if kind == "html":
-        from unskew.report.results.page import save_report
+        with garbage_put_off():
+            from unskew.report.results.page import save_report
 
         save_report(compared, place, title)
     elif kind in ("png", "svg", "pdf"):
-        from unskew.report.drawing import save_chart
-        from unskew.report.results.figure import figure
+        with garbage_put_off():
+            from unskew.report.drawing import save_chart
+            from unskew.report.results.figure import figure
 
         save_chart(figure(compared, width), place, title or compared.headline.title)
     else:
