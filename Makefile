@@ -39,9 +39,11 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
-# one thread a process, as the tests themselves have: those that they start would wait for each other, busily
+# one thread a process, as the tests themselves have: those that they start would wait for each other, busily.
+# Memory in large pages, where Linux has them: tests fork a process of 500 MB hundreds of times, and a fork copies a list
+# of its pages
 suite: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 GLIBC_TUNABLES=glibc.malloc.hugetlb=1 $(BIN)/python -m pytest -n $(TESTERS) --dist loadfile --no-loadscope-reorder
 
 test: lint          ## lint, types and the whole suite; types beside the suite, since they take one core half a minute
 	$(MAKE) --no-print-directory -j 2 types suite

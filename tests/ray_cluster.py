@@ -71,6 +71,8 @@ def three_nodes(nodes: int = 3, joined: bool = True, forked: bool = False) -> It
             **worker,
             "num_cpus": 1,
             "include_dashboard": False,
+            "include_log_monitor": False,  # nor, below, who would add machines: nobody here asks either
+            "no_monitor": True,
             "object_store_memory": STORE,
             "_system_config": {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500},
         }
