@@ -25,7 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unskew.reproduce.exhibit import Group, exhibit_of
+from unskew.reproduce.exhibit import Group, exhibit_of, exhibits
+from unskew.reproduce.line_settings import changed_settings
+from unskew.reproduce.results import read_lines
 from unskew.reproduce.running import line_of
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "book" / "results"
@@ -88,12 +90,14 @@ def jobs() -> Iterator[Job]:
 
 
 def missing(results: Path) -> list[Job]:
-    """What no line of results has; a mean over seeds stands for all of them."""
+    """What no line of results has, with the exhibit's settings; a mean over seeds stands for all of them."""
+    groups = {(group.exhibit, group.name): group for one in exhibits().values() for group in one.groups}
     have = set()
-    for file in results.glob("*.jsonl"):
-        for line in map(json.loads, file.read_text("utf-8").splitlines()):
-            if not line.get("stopped_after"):
-                have.add((line["exhibit"], line["group"], line["method"], line.get("seed")))
+    for exhibit, lines in read_lines(results).items():
+        for line in lines:
+            group = groups.get((exhibit, line["group"]))
+            if group is not None and not line.get("stopped_after") and not changed_settings(line, group):
+                have.add((exhibit, line["group"], line["method"], line.get("seed")))
     found = []
     for job in jobs():
         key = (job.group.exhibit, job.group.name, job.method)

@@ -5,7 +5,7 @@ From ``docs/book/results/*.jsonl``: the made parts of docs/papers.md, the tables
 ``<!-- = SOURCE -->`` follows (``unskew.reproduce.prose``), pictures, and the two files that an installed unskew brings
 along (what ``unskew reproduce`` shows, and what ``unskew diagnose`` recommends from). Lines of new runs are added by
 ``python docs/book/make.py runs/reproduce/EXHIBIT/results.jsonl``: they take the place of older lines of the same run,
-and of means over seeds.
+and of means over seeds. A line whose settings are not the exhibit's is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from typing import Any
 
 import altair as alt
 
+from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.report.drawing import save_chart
 from unskew.report.evidence import FILE as EVIDENCE
 from unskew.report.theme import BLUE, MUTED, SKY
 from unskew.reproduce.curves import draw_curves
 from unskew.reproduce.exhibit import exhibits
+from unskew.reproduce.line_settings import changed_settings, say_changed
 from unskew.reproduce.making import draw_rows, rows_of
 from unskew.reproduce.page import fill, pack_evidence, points, row_sections, sections
 from unskew.reproduce.prose import MARKED, fill_numbers
-from unskew.reproduce.results import Line, read_lines
+from unskew.reproduce.results import Line, read_lines, read_results
 from unskew.reproduce.running import merge_lines
 from unskew.reproduce.shipped import FILE as SHIPPED
 from unskew.reproduce.shipped import pack
@@ -79,19 +82,49 @@ def draw(lines: dict[str, list[Line]]) -> None:
     save_chart(chart, IMAGES / "papers.png", "Gains of the papers and ours")
 
 
-def add(file: Path) -> None:
+def fit(file: Path) -> list[dict[str, Any]]:
+    """The lines of new runs, if all are for the book: of cells that there are, with the exhibits' own settings."""
+    lines = read_results(file)
+    for number, line in enumerate(lines, 1):
+        if (problem := unfit(line)) is not None:
+            raise InputError(f"{file}, line {number} is not for the book: {problem}; nothing was added")
+    return lines
+
+
+def unfit(line: Line) -> str | None:
+    """Why a line is not for the book."""
+    if line["exhibit"] not in exhibits():
+        return f"there is no exhibit {line['exhibit']!r}"
+    if "row" in line:
+        changed = line.get("setting", {})
+        return f"its row is of runs with {_said(changed)}, other than the exhibit's" if changed else None
+    groups = {group.name: group for group in exhibits()[line["exhibit"]].groups}
+    group = groups.get(line["group"])
+    if group is None or line["method"] not in group.methods:
+        return f"{line['exhibit']} has no cell {line['group']}/{line['method']}"
+    changed = changed_settings(line, group)
+    return f"its run has {say_changed(changed, group, line['method'])}" if changed else None
+
+
+def _said(changed: Line) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in changed.items())
+
+
+def add(new: list[dict[str, Any]]) -> None:
     """The lines of new runs, into the repository's."""
-    new = [json.loads(text) for text in file.read_text("utf-8").splitlines()]
     for exhibit in dict.fromkeys(line["exhibit"] for line in new):
         target = RESULTS / f"{exhibit}.jsonl"
-        old = [json.loads(text) for text in target.read_text("utf-8").splitlines()] if target.exists() else []
+        old = read_results(target) if target.exists() else []
         kept = merge_lines(old, [line for line in new if line["exhibit"] == exhibit])
-        target.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        write_file(target, "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def main() -> None:
-    for file in sys.argv[1:]:
-        add(Path(file))
+    try:
+        new = [line for file in sys.argv[1:] for line in fit(Path(file))]
+    except (InputError, OSError) as problem:
+        sys.exit(f"error: {problem}")
+    add(new)
     for file, text in made().items():
         file.write_text(text, encoding="utf-8")
     lines = read_lines(RESULTS)

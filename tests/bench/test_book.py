@@ -14,15 +14,17 @@ def line(job: Job, seed: int | None) -> dict:
 
 
 def test_what_is_missing_comes_in_the_plans_order(tmp_path) -> None:
-    """A run that was stopped is missing; a mean over seeds stands for all of them."""
-    first, second, third, *_ = every = list(jobs())
+    """A run that was stopped, or was shorter, is missing; a mean over seeds stands for all of them."""
+    first, second, third, fourth, *_ = every = list(jobs())
     assert first.name == "sem-table1/cifar10-0.1/fedavg/seed=0"
     assert len({job.name for job in every}) == len(every)
     kept = [line(first, 0) | {"stopped_after": 3}, line(second, 0), line(third, None)]
+    kept += [line(fourth, 0) | {"setting": {"rounds": 2}}]
     (tmp_path / "some.jsonl").write_text("".join(json.dumps(one) + "\n" for one in kept))
     left = [job.name for job in missing(tmp_path)]
     assert left[0] == first.name
     assert second.name not in left
+    assert fourth.name in left
     assert not any(name.startswith(third.name.rpartition("/")[0] + "/") for name in left)
 
 

@@ -64,7 +64,7 @@ def test_an_exhibit_is_run_once_and_its_lines_are_kept(tmp_path) -> None:
     """Two methods, one seed, one round on the digits; the second time nothing is run again."""
     exhibit = exhibit_of("flea-digits")
     given = {"rounds": 1, "epochs": 1.0, "workers": 1}
-    lines = run_exhibit(exhibit, tmp_path, ["fedmix"], given, [3], 1)
+    lines = run_exhibit(exhibit, tmp_path, ["fedmix"], given, [3], 1).lines
     assert [(line["method"], line["seed"]) for line in lines] == [("fedavg", 3), ("fedmix", 3)]
     line = lines[0]
     assert line["setting"]["partition"] == "labels(3)"
@@ -73,7 +73,7 @@ def test_an_exhibit_is_run_once_and_its_lines_are_kept(tmp_path) -> None:
     assert line["seconds"] >= 0
     log = next((tmp_path / "digits").glob("*fedavg*")) / "rounds.jsonl"
     before = log.stat().st_mtime_ns
-    assert run_exhibit(exhibit, tmp_path, ["fedmix"], given, [3], 1) == lines
+    assert run_exhibit(exhibit, tmp_path, ["fedmix"], given, [3], 1).lines == lines
     assert log.stat().st_mtime_ns == before
     assert line_of(log.parent, exhibit.groups[0]) == line
     run_exhibit(exhibit, tmp_path, ["fedavg"], given, [4], 1)  # lines of other runs stay
@@ -82,6 +82,19 @@ def test_an_exhibit_is_run_once_and_its_lines_are_kept(tmp_path) -> None:
         ("fedmix", 3),
         ("fedavg", 4),
     ]
+
+
+@pytest.mark.usefixtures("quick_sweeps")
+def test_lines_of_finished_runs_are_kept_when_the_rest_is_interrupted(tmp_path) -> None:
+    """Ctrl-C after the first of two runs: its line is there."""
+
+    def interrupt(cells) -> None:
+        if any(cell.status == "done" for cell in cells):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_exhibit(exhibit_of("flea-digits"), tmp_path, ["fedmix"], {"rounds": 1}, [0], 1, tell=interrupt)
+    assert [line["method"] for line in read_kept(tmp_path)] == ["fedavg"]
 
 
 def test_the_command_says_what_is_wrong(capsys) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from unskew.core.optimisers import Adam
 from unskew.core.slots import Local
+from unskew.errors import InputError
 from unskew.reproduce.exhibit import exhibit_of
 from unskew.reproduce.flea_decor import STEP, changed, new_every_step
 from unskew.reproduce.flea_scripts import make
@@ -34,3 +37,5 @@ def test_runs_that_are_there_are_read(tmp_path) -> None:
     assert len(logs) == len(rows)
     assert make(wanted) == rows
     assert {log: log.stat().st_mtime_ns for log in logs} == logs
+    with pytest.raises(InputError, match=r"was run with rounds = 1, not 40; choose another --out"):
+        make(replace(wanted, quick=False, seeds=(0,)))

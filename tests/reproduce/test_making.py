@@ -13,7 +13,7 @@ from unskew.reproduce.daca_runs import draw_figure6, figure2, figure3, figure6
 from unskew.reproduce.daca_sharing import draw_figure4, figure4, users
 from unskew.reproduce.exhibit import exhibit_of
 from unskew.reproduce.making import Wanted, as_markdown, draw_rows, table_of
-from unskew.reproduce.running import merge_lines
+from unskew.reproduce.running import merge_lines, read_kept, run_quick
 from unskew.runs.running import run
 
 ROWS = [
@@ -37,11 +37,14 @@ def test_rows_are_a_table_as_they_are() -> None:
 
 def test_new_lines_take_the_place_of_old_ones_of_the_same_run() -> None:
     """A run again, and single seeds instead of a mean; other seeds and other methods stay; rows replace rows."""
-    old = [{"group": "g", "method": m, "seed": s} for m, s in (("a", 0), ("a", 1), ("b", None), ("c", None))]
-    new = [{"group": "g", "method": m, "seed": 0, "new": True} for m in ("a", "b")]
+    one = {"exhibit": "e", "group": "g"}
+    old = [one | {"method": m, "seed": s} for m, s in (("a", 0), ("a", 1), ("b", None), ("c", None))]
+    new = [one | {"method": m, "seed": 0, "new": True} for m in ("a", "b")]
     assert merge_lines(old, new) == [old[1], old[3], *new]
-    rows = [{"group": "", "method": "", "row": {"x": at}} for at in (1, 2)]
+    rows = [{"exhibit": "e", "group": "", "method": "", "row": {"x": at}} for at in (1, 2)]
     assert merge_lines([*old, *rows], rows[:1]) == [*old, rows[0]]
+    others = [line | {"exhibit": "another"} for line in new]
+    assert merge_lines(old, others) == [*old, *others]
 
 
 def test_figure_4_is_the_pages(tmp_path) -> None:
@@ -82,7 +85,28 @@ def test_an_exhibit_of_rows_is_shown_drawn_and_refused(tmp_path, capsys, monkeyp
     shown = capsys.readouterr().out
     assert "How long sharing takes" in shown
     assert "17 (17 to 17)" in shown
-    assert main(["reproduce", "daca-seconds", "--show", "--draw", "none.png"]) == 2
+    assert main(["reproduce", "daca-seconds", "--draw", "none.png"]) == 2
     assert "there is nothing to draw" in capsys.readouterr().err
     with pytest.raises(InputError, match="nothing was found of daca-figure4 yet"):
         draw_rows(exhibit_of("daca-figure4"), [], tmp_path, tmp_path / "none.png")
+
+
+def test_rows_of_other_rounds_say_so(tmp_path, capsys, monkeypatch) -> None:
+    """One round where the exhibit has five: in the line, so that the book refuses it, and under the table."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "balanced-digits", "--rounds", "1", "--seeds", "0"]) == 0
+    assert "made with rounds = 1, other than the exhibit's" in capsys.readouterr().out
+    kept = read_kept(tmp_path / "runs/reproduce/balanced-digits")
+    assert all(line["setting"] == {"rounds": 1} for line in kept)
+
+
+def test_an_exhibits_own_runs_heed_a_stop(tmp_path) -> None:
+    """Python may drop an interrupt; a watcher of the runs that rows are made of raises it again."""
+
+    class Stopping:
+        def round_ended(self, round: object) -> None:
+            raise KeyboardInterrupt
+
+    for name in ("balanced-digits", "flea-scripts", "flea-decor", "digits-steps"):
+        with pytest.raises(KeyboardInterrupt):
+            run_quick(exhibit_of(name), [Stopping()])

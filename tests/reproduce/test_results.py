@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from unskew.errors import InputError
-from unskew.reproduce.exhibit import Cell, Group
-from unskew.reproduce.results import Gain, gain, read_lines, verdict
+from unskew.reproduce.exhibit import Cell, Group, exhibit_of
+from unskew.reproduce.line_settings import KEPT
+from unskew.reproduce.results import Gain, Judged, gain, judge, read_lines, state, verdict
+from unskew.runs.spec import Spec
 
 GROUP = Group("e", "g", "said", "recipe", tail=2, own=("m",))
 
@@ -84,8 +88,72 @@ def test_verdicts(printed: float | None, found: Gain, said: str) -> None:
     assert verdict(cell(printed), found) == said
 
 
-def test_a_damaged_line_is_named(tmp_path) -> None:
-    """By file and line."""
-    (tmp_path / "one.jsonl").write_text('{"exhibit": "e"}\nnot json\n')
-    with pytest.raises(InputError, match=r"one\.jsonl, line 2 is no result"):
+def run_of(method: str, accuracy: float, seed: int = 0, **setting) -> dict:
+    """A line of digits-steps, of its group digits: 40 rounds where nothing else is said."""
+    whole = {"clients": 40, "cohort": 4, "epochs": 2.0, "batch": 8, "lr": 0.05, "rounds": 40}
+    about = {"exhibit": "digits-steps", "group": "digits", "device": "cpu", "setting": whole | setting}
+    return about | {"method": method, "seed": seed, "accuracy": [accuracy]}
+
+
+def one_of(judged: list[Judged], method: str) -> Judged:
+    return next(one for one in judged if one.cell.method == method)
+
+
+def test_only_runs_of_equal_settings_are_compared() -> None:
+    """40 rounds less 2 rounds is no gain; two of 2 rounds are one that nobody judges; whole ones come first."""
+    exhibit = exhibit_of("digits-steps")
+    short = [run_of("fedavg", 0.3, rounds=2), run_of("fedadam", 0.4, rounds=2)]
+    mixed = one_of(judge(exhibit, [short[0], run_of("fedadam", 0.9)]), "fedadam")
+    assert (mixed.verdict, mixed.end) == ("not run", None)
+    alike = one_of(judge(exhibit, short), "fedadam")
+    assert (alike.verdict, str(alike.end)) == ("2 of 40 rounds", "+10.0")
+    assert state(judge(exhibit, short), short) == "1 with other settings, 16 not run"
+    whole = [run_of("fedavg", 0.8, seed=1), run_of("fedadam", 0.9, seed=1)]
+    assert gain(alike.cell, alike.group, [*short, *whole], "end") == Gain(10.0, None, 1)
+    assert one_of(judge(exhibit, [*short, *whole]), "fedadam").verdict == "ours"
+    longer = [run_of("fedavg", 0.3, rounds=80), run_of("fedadam", 0.4, rounds=80)]
+    assert one_of(judge(exhibit, longer), "fedadam").verdict == "rounds = 80, not 40"
+
+
+def test_methods_that_an_exhibit_runs_otherwise_are_compared_all_the_same() -> None:
+    """Two phases play 12 rounds where FedAvg plays 9, in the exhibit; a precision of its own is only told."""
+    group = exhibit_of("thesis-chapter6").groups[0]
+    about = {"exhibit": "thesis-chapter6", "group": "fashion", "seed": 0}
+    setting = {k: v for k, v in Spec.of(group.settings_of("fedavg")).changed().items() if k in KEPT}
+    lines = [
+        about | {"method": "fedavg", "accuracy": [0.5], "device": "cpu", "setting": setting},
+        about | {"method": "phase_shift(2, mode=epoch)", "accuracy": [0.6], "device": "one H200, shared"}
+        | {"setting": setting | {"rounds": 12, "precision": "tf32"}},
+    ]  # fmt: skip
+    found = one_of(judge(exhibit_of("thesis-chapter6"), lines), "phase_shift(2, mode=epoch)")
+    assert (found.verdict, str(found.end)) == ("ours", "+10.0")
+    assert found.machines == ("cpu", "one H200 in tf32")
+
+
+def test_a_zero_has_no_sign() -> None:
+    """What is rounded to 0.0 is neither above nor below."""
+    assert [str(Gain(mean, None, 1)) for mean in (-0.04, 0.04, -0.06)] == ["0.0", "0.0", "-0.1"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"not json",
+        b"[1]",
+        b"\xff\xfe",
+        b"{}",
+        b'{"exhibit": "e", "group": "g", "method": 3}',
+        b'{"exhibit": "e", "group": "g", "method": "m", "row": 1}',
+        b'{"exhibit": "e", "group": "g", "method": "m", "seed": "0"}',
+        b'{"exhibit": "e", "group": "g", "method": "m", "seed": 0, "accuracy": "0.5"}',
+        b'{"exhibit": "e", "group": "g", "method": "m", "seed": 0, "best": {"accuracy": "high"}}',
+        b'{"exhibit": "e", "group": "g", "method": "m", "seed": 0, "setting": {"rounds": "two"}}',
+        b'{"exhibit": "e", "group": "g", "method": "m", "seed": 0, "setting": []}',
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path, damage: bytes) -> None:
+    """By file and line, in one sentence, whatever is wrong with it."""
+    sound = json.dumps(run_of("fedavg", 0.5)).encode()
+    (tmp_path / "one.jsonl").write_bytes(sound + b"\n" + damage + b"\n")
+    with pytest.raises(InputError, match=r"one\.jsonl, line 2 is no result \(.+\); mend that line"):
         read_lines(tmp_path)

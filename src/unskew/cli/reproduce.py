@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +11,16 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.options import Json
+from unskew.cli.stopping import HeedStop, Interrupted
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from unskew.reproduce.exhibit import Exhibit
+    from unskew.reproduce.exhibit import Exhibit, Group
+    from unskew.reproduce.known import Known, Source
     from unskew.reproduce.results import Judged
+    from unskew.runs.sweep import Cell
 
 
 @app.command()
@@ -28,7 +32,9 @@ def reproduce(
         list[str] | None,
         typer.Option("--cells", metavar="CELL", help="A group, a method, or group/method; default: all."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option("--rounds", min=1, help="Other than the paper's.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Other than the paper's; then none is judged.")
+    ] = None,
     seeds: Annotated[
         str | None,
         typer.Option("--seeds", metavar="0-2", help="Which seeds, as 0-2 or 0,3; default: the recipe's."),
@@ -60,80 +66,135 @@ def reproduce(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="One tiny cell of every exhibit, on a CPU.")] = False,
     as_json: Json = False,
-) -> None:
+) -> int:
     """List the papers' tables and figures; with an EXHIBIT: run what is missing of it, ours beside theirs."""
     from unskew.reproduce.exhibit import exhibit_of, exhibits
 
-    given = {"rounds": rounds, "device": device, "precision": precision, "data_folder": data_folder}
+    flags = {
+        "--show": show or None,
+        "--cells": cells or None,
+        "--rounds": rounds,
+        "--seeds": seeds,
+        "--device": device,
+        "--precision": precision,
+        "--data-folder": data_folder,
+        "--out": out,
+        "--processes": processes,
+        "--draw": draw,
+    }
+    given = [flag for flag, value in flags.items() if value is not None]
     if quick:
-        if name is not None and name not in exhibits():
-            exhibit_of(name)
-        _quick([name] if name else list(exhibits()), as_json)
-    elif name is None:
+        _refuse(given, "--quick has settings of its own;")
+        _quick([exhibit_of(name).name] if name else list(exhibits()), as_json)
+        return 0
+    if name is None:
+        _refuse(given, "there is no EXHIBIT; name one that `unskew reproduce` lists, or")
         _list(as_json)
-    else:
-        exhibit = exhibit_of(name)
-        place = out or Path("runs") / "reproduce" / name
-        lines = _found(exhibit, place)
-        if not show:
-            wanted = {k: v for k, v in given.items() if v is not None}
-            lines = _merged(
-                lines, _run(exhibit, place, cells or [], wanted, _numbers(seeds), processes, as_json)
-            )
-        _shown(exhibit, lines, cells or [], as_json)
-        if draw is not None:
-            _draw(exhibit, lines, cells or [], place, draw)
+        return 0
+    from unskew.reproduce.known import Known  # it loads what runs sweeps, and a list needs none of that
+
+    exhibit = exhibit_of(name)
+    if show:
+        _refuse(given, "--show runs nothing;", but=("--show", "--cells", "--out", "--draw"))
+    if not exhibit.groups:
+        own = ("--cells", "--device", "--precision", "--processes")
+        _refuse(
+            [flag for flag in given if flag in own], f"{name} has no cells, only rows that are made on a CPU;"
+        )
+    place = out or Path("runs") / "reproduce" / name
+    _check_place(place)
+    group = None if draw is None else _check_picture(exhibit, cells or [], draw)
+    numbers = _numbers(seeds)
+    known = Known(exhibit, place, cells or [])
+    if not show:
+        settings = {"rounds": rounds, "device": device, "precision": precision, "data_folder": data_folder}
+        wanted = {setting: value for setting, value in settings.items() if value is not None}
+        known = replace(known, failed=_run(known, wanted, numbers, processes, as_json))
+    _show(known, as_json)
+    if known.failed:
+        return 1
+    if draw is not None:
+        _draw(known, group, draw)
+    return 0
+
+
+def _refuse(given: list[str], why: str, but: tuple[str, ...] = ()) -> None:
+    """A flag that would do nothing is an error."""
+    if idle := [flag for flag in given if flag not in but]:
+        raise InputError(f"{why} leave {idle[0]} out")
+
+
+def _check_place(place: Path) -> None:
+    """Refuse a folder of runs that cannot be one before anything is run."""
+    there = next((part for part in (place, *place.parents) if part.exists()), place)
+    if not there.is_dir():
+        raise InputError(f"{there} is a file; name a folder for the runs by --out")
 
 
 def _run(
-    exhibit: Exhibit,
-    place: Path,
-    cells: list[str],
-    given: dict[str, Any],
-    seeds: list[int],
-    processes: int | None,
-    as_json: bool,
-) -> list[dict[str, Any]]:
-    """The runs that are missing, then what the exhibit's own function makes of them."""
+    known: Known, given: dict[str, Any], seeds: list[int], processes: int | None, as_json: bool
+) -> list[tuple[str, Cell]]:
+    """The runs that are missing, then what the exhibit's own function makes of them; the runs that failed."""
     from unskew.cli.sweep import Teller
-    from unskew.reproduce.making import Wanted, make_rows
-    from unskew.reproduce.running import keep_lines, run_exhibit
+    from unskew.reproduce.making import Wanted
+    from unskew.reproduce.running import make_kept_rows, run_exhibit
     from unskew.runs.sweep import allowed
 
-    fresh: list[dict[str, Any]] = []
-    if exhibit.groups:
-        teller = Teller(not as_json)
-        teller.at_a_time = allowed(processes)
-        with teller:
-            fresh = run_exhibit(exhibit, place, cells, given, seeds, teller.at_a_time, tell=teller)
-    if exhibit.makes:
-        wanted = Wanted(
-            place, tuple(seeds), given.get("rounds"), given.get("data_folder"), options=exhibit.options
+    exhibit, place, failed = known.exhibit, known.place, []
+    teller = Teller(not as_json)
+    try:
+        if exhibit.groups:
+            teller.at_a_time = allowed(processes)
+            with teller:
+                ran = run_exhibit(exhibit, place, known.cells, given, seeds, teller.at_a_time, tell=teller)
+            failed = ran.failed
+        if exhibit.makes and not failed:
+            wanted = Wanted(
+                place,
+                tuple(seeds),
+                given.get("rounds"),
+                given.get("data_folder"),
+                options=exhibit.options,
+                watch=[HeedStop()],
+            )
+            make_kept_rows(exhibit, wanted)
+    except KeyboardInterrupt:
+        if not exhibit.groups:
+            raise
+        typer.echo(f"interrupted: {teller.so_far()}; the same command goes on", err=True)
+        raise Interrupted from None
+    return failed
+
+
+def _check_picture(exhibit: Exhibit, wanted: list[str], picture: Path) -> Group | None:
+    """The group whose curves are to be drawn, None for an exhibit's own picture; refused before anything is run."""
+    from unskew.report.drawing import picture_target
+    from unskew.reproduce.exhibit import chosen_groups
+
+    groups = [group for group, _ in chosen_groups(exhibit, wanted)]
+    if not exhibit.draws and not exhibit.groups:
+        raise InputError(f"{exhibit.name} is a table: there is nothing to draw; leave --draw out")
+    if not exhibit.draws and len(groups) != 1:
+        named = ", ".join(group.name for group in groups)
+        raise InputError(f"--draw draws one group: add --cells and one of {named}")
+    picture_target(picture)
+    if exhibit.picture and picture.suffix.lower() != exhibit.picture:
+        raise InputError(
+            f"the picture of {exhibit.name} can only be drawn as {exhibit.picture}, not as {picture.name!r}"
         )
-        made = make_rows(exhibit, wanted)
-        keep_lines(place, made)
-        fresh += made
-    return fresh
+    return None if exhibit.draws else groups[0]
 
 
-def _draw(
-    exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], runs: Path, picture: Path
-) -> None:
-    """The exhibit's own picture, or the curves of the group that was asked for, or of the only one there is."""
+def _draw(known: Known, group: Group | None, picture: Path) -> None:
+    """The exhibit's own picture, or the curves of what was chosen in a group."""
     from unskew.reproduce.curves import draw_curves
     from unskew.reproduce.making import draw_rows, rows_of
 
-    if exhibit.draws:
-        draw_rows(exhibit, rows_of(lines), runs, picture)
+    if group is None:
+        draw_rows(known.exhibit, rows_of(known.row_lines()), known.place, picture)
         return
-    if not exhibit.groups:
-        raise InputError(f"{exhibit.name} is a table: there is nothing to draw; leave --draw out")
-
-    groups = [group for group in exhibit.groups if group.name in wanted or len(exhibit.groups) == 1]
-    if len(groups) != 1:
-        named = ", ".join(group.name for group in exhibit.groups)
-        raise InputError(f"--draw draws one group: add --cells and one of {named}")
-    draw_curves(lines, groups[0], picture)
+    methods = next(methods for chosen, methods in known.chosen() if chosen.name == group.name)
+    draw_curves([line for line in known.lines_here() if line["method"] in methods], group, picture)
 
 
 def _numbers(text: str | None) -> list[int]:
@@ -151,25 +212,11 @@ def _numbers(text: str | None) -> list[int]:
     return numbers
 
 
-def _found(exhibit: Exhibit, place: Path) -> list[dict[str, Any]]:
-    """The book's lines, and those of runs that were made here before."""
-    from unskew.reproduce.running import read_kept
-    from unskew.reproduce.shipped import shipped_lines
-
-    return _merged(shipped_lines(exhibit.name), read_kept(place))
-
-
-def _merged(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """All lines; of a method in a group only the newer, since old and new need not share their seeds."""
-    again = {(line["group"], line["method"]) for line in new}
-    return [line for line in old if (line["group"], line["method"]) not in again] + new
-
-
 def _quick(names: list[str], as_json: bool) -> None:
     from unskew.reproduce.exhibit import exhibit_of
     from unskew.reproduce.running import run_quick
 
-    told = [line for name in names for line in run_quick(exhibit_of(name))]
+    told = [line for name in names for line in run_quick(exhibit_of(name), [HeedStop()])]
     if as_json:
         typer.echo(json.dumps(told))
         return
@@ -225,22 +272,19 @@ def _list(as_json: bool) -> None:
     console.print("\nrun what is missing of one: [bold]unskew reproduce EXHIBIT[/]; only look: --show")
 
 
-def _shown(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], as_json: bool) -> None:
-    """Ours beside theirs, a verdict a cell."""
+def _show(known: Known, as_json: bool) -> None:
+    """Ours beside theirs, a verdict a cell; then why runs failed."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from unskew.reproduce.making import rows_of, table_of
-    from unskew.reproduce.results import judge
 
-    judged = [
-        one
-        for one in judge(exhibit, lines)
-        if not wanted or {one.cell.group, one.cell.method, one.cell.name} & set(wanted)
-    ]
-    rows = rows_of(lines)
+    exhibit, judged, lines = known.exhibit, known.judged(), known.row_lines()
+    errors = {f"{group}/{cell.name}": cell.error.removeprefix("error: ") for group, cell in known.failed}
     if as_json:
-        typer.echo(json.dumps([_as_dict(one) for one in judged] + [dict(row) for row in rows]))
+        told = [_as_dict(one, source) for one, source in judged] + rows_of(lines)
+        typer.echo(json.dumps(told + [{"failed": name, "error": said} for name, said in errors.items()]))
         return
     console = Console()
     console.print(f"[bold]{exhibit.paper}, {exhibit.where}[/]: {exhibit.title}", highlight=False)
@@ -251,38 +295,60 @@ def _shown(exhibit: Exhibit, lines: list[dict[str, Any]], wanted: list[str], as_
             highlight=False,
         )
         console.print(_judged_table(judged), highlight=False, markup=False)
-    head, cells = table_of(exhibit, rows)
-    if rows:
+    head, cells = table_of(exhibit, rows_of(lines))
+    if lines:
         table = Table(box=None, padding=(0, 2, 0, 0))
         for name in head:
             table.add_column(name, overflow="fold")
         for row in cells:
             table.add_row(*(cell.replace("`", "") for cell in row))
         console.print(table, highlight=False, markup=False)
+        if changed := lines[0].get("setting"):
+            said = ", ".join(f"{name} = {value}" for name, value in changed.items())
+            console.print(f"made with {said}, other than the exhibit's", highlight=False, markup=False)
     elif exhibit.makes:
         console.print("nothing was made of it yet")
     if exhibit.note:
         console.print(exhibit.note, highlight=False, markup=False)
+    for name, said in errors.items():
+        console.print(f"[red]{escape(name)}[/]: {escape(said)}", soft_wrap=True, highlight=False)
 
 
-def _judged_table(judged: list[Judged]) -> Table:
-    """A row a cell."""
+def _judged_table(judged: list[tuple[Judged, Source]]) -> Table:
+    """A row a cell; whose runs they are is told where some were made here."""
     from rich.table import Table
 
+    from unskew.reproduce.results import signed
+
+    columns: dict[str, list[str]] = {
+        "setting": [one.group.said for one, _ in judged],
+        "method, over": [f"{one.cell.method}, {one.cell.over}" for one, _ in judged],
+        "paper": ["" if (gain := one.cell.printed) is None else signed(gain) for one, _ in judged],
+        "best round": ["" if one.best is None else str(one.best) for one, _ in judged],
+        "in the end": ["" if one.end is None else str(one.end) for one, _ in judged],
+        "seeds": ["" if one.told is None else str(one.told.seeds) for one, _ in judged],
+        "": [one.verdict + _machines(one) for one, _ in judged],
+        "runs": [source for _, source in judged],
+    }
+    if "here" not in columns["runs"]:
+        del columns["runs"]
+    if not any(columns["paper"]):  # an experiment of our own
+        del columns["paper"]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for head in ("setting", "method, over", "paper", "best round", "in the end", "seeds", ""):
-        table.add_column(head)
-    for one in judged:
-        printed = "" if one.cell.printed is None else f"{one.cell.printed:+.1f}"
-        numbers = ["" if found is None else str(found) for found in (one.best, one.end)]
-        seeds = "" if one.told is None else str(one.told.seeds)
-        table.add_row(
-            one.group.said, f"{one.cell.method}, {one.cell.over}", printed, *numbers, seeds, one.verdict
-        )
+    for head in columns:
+        in_words = head in ("setting", "method, over", "")
+        table.add_column(head, overflow="fold", no_wrap=not in_words)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*row)
     return table
 
 
-def _as_dict(one: Judged) -> dict[str, Any]:
+def _machines(one: Judged) -> str:
+    """What was compared across machines or precisions says so."""
+    return f", on {' and '.join(one.machines)}" if len(one.machines) > 1 else ""
+
+
+def _as_dict(one: Judged, source: Source) -> dict[str, Any]:
     return {
         "group": one.cell.group,
         "method": one.cell.method,
@@ -290,4 +356,6 @@ def _as_dict(one: Judged) -> dict[str, Any]:
         "paper": one.cell.printed,
         **{k: None if g is None else dict(vars(g)) for k, g in (("best", one.best), ("end", one.end))},
         "verdict": one.verdict,
+        "runs": source or None,
+        "machines": list(one.machines),
     }

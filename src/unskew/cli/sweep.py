@@ -15,7 +15,7 @@ import typer
 from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, setting_flags, with_settings, written
-from unskew.cli.stopping import Interrupted
+from unskew.cli.stopping import HeedStop, Interrupted
 from unskew.progress import tell_columns
 
 if TYPE_CHECKING:
@@ -246,6 +246,7 @@ class Teller:
         from unskew.runs.sweep import seconds_left
 
         self.cells = cells
+        HeedStop().round_ended(None)
         if not self.speaks:
             return
         states = self.counted()

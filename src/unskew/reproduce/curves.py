@@ -22,7 +22,7 @@ ALONE = "the base alone"
 
 
 def draw_curves(lines: Iterable[Line], group: Group, path: Path, window: int = 1, part: str = "") -> Path:
-    """The picture; lines without a curve, as the book's installed ones are, are refused in a sentence."""
+    """The picture of a group's lines; where none has a curve, as none of the installed ones has, that is said."""
     rows = [row for line in lines if line["group"] == group.name for row in _rows(line, window, part)]
     if not rows:
         raise InputError(f"no run of {group.exhibit}, {group.name} is here with its curve; run it first")

@@ -114,6 +114,7 @@ class Exhibit:
     )
     makes: str = ""  # package.module:function, where there is more to tell than gains: see making.py
     draws: str = ""  # package.module:function, where its picture is not of accuracy over rounds
+    picture: str = ""  # the only ending that its picture can have, where not any of drawing.py's
     options: Mapping[str, Any] = field(default_factory=dict)  # of the function that makes it
     table: Mapping[str, Any] = field(default_factory=dict)  # how its rows are laid out where not as they are
 

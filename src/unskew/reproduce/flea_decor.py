@@ -128,7 +128,7 @@ def make(wanted: Wanted) -> list[Row]:
             given = extra | {"method": method, "seed": seed, "rounds": wanted.rounds or 40}
             settings: Any = SETTINGS | given
             with changed(changes):
-                ran = run(**settings)
+                ran = run(watch=wanted.watch, **settings)
             accuracy = [100 * line["global_test_accuracy"] for line in ran.folder.lines]
             last = ran.folder.lines[-1]["distance_correlation"]["flea"]
             rows.append((max(accuracy), accuracy[-1], last))

@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from unskew.errors import InputError
 from unskew.reproduce.exhibit import HERE
 from unskew.reproduce.flea_decor import STEP, Change, changed, new_every_step
 from unskew.reproduce.making import Row, Wanted
 from unskew.reproduce.running import QUICK
 from unskew.runs.ended import Run
 from unskew.runs.experiment_file import read_toml
+from unskew.runs.folder import read_folder
 from unskew.runs.running import resume, run
+from unskew.runs.spec import Spec
 from unskew.runs.sweep import folder_name
 
 CHANGES: dict[str, tuple[list[Change], dict[str, Any]]] = {
@@ -66,7 +69,9 @@ def _run(wanted: Wanted, said: str, change: str, method: str, seed: int) -> Run:
     given |= QUICK if wanted.quick else {"engine": "fast", "workers": 1}
     with changed(changes):
         if (place / "spec.json").exists():
-            return resume(place, data_folder=wanted.data_folder, progress=False)
-        return run(
-            method=method, seed=seed, out=place, data_folder=wanted.data_folder, progress=False, **given
-        )
+            had, rounds = read_folder(place)[1].rounds, Spec.of(given).rounds
+            if had != rounds:
+                raise InputError(f"{place} was run with rounds = {had}, not {rounds}; choose another --out")
+            return resume(place, data_folder=wanted.data_folder, progress=False, watch=wanted.watch)
+        given |= {"method": method, "seed": seed, "data_folder": wanted.data_folder}
+        return run(out=place, progress=False, watch=wanted.watch, **given)

@@ -15,6 +15,7 @@ from typing import Any
 from unskew.errors import InputError
 from unskew.import_object import import_object
 from unskew.reproduce.exhibit import Exhibit
+from unskew.runs.watchers import Watch
 from unskew.version import __version__
 
 Row = dict[str, Any]
@@ -30,6 +31,7 @@ class Wanted:
     data_folder: str | None = None
     quick: bool = False  # the smallest that still does everything
     options: Mapping[str, Any] = field(default_factory=dict)  # as the exhibit's file has them
+    watch: Watch = ()  # of the runs that the function itself makes
 
 
 def make_rows(exhibit: Exhibit, wanted: Wanted) -> list[dict[str, Any]]:

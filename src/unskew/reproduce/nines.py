@@ -28,7 +28,7 @@ def make(wanted: Wanted) -> list[Row]:
     methods = ("fedavg", "balanced", "balanced(counts=global)")
     for method in methods[-1:] if wanted.quick else methods:
         seeds = (0,) if wanted.quick else wanted.seeds or (0, 1, 2)
-        ended = [run(method=method, seed=seed, **settings).result for seed in seeds]
+        ended = [run(method=method, seed=seed, watch=wanted.watch, **settings).result for seed in seeds]
         scores = {
             name: 100 * float(np.mean([result["final"][name] for result in ended]))
             for name in ("accuracy", "balanced_accuracy")

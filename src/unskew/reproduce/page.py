@@ -10,7 +10,7 @@ from typing import Any
 from unskew.report.evidence import Setting, held_out
 from unskew.reproduce.exhibit import Exhibit, exhibits
 from unskew.reproduce.making import as_markdown, rows_of, table_of
-from unskew.reproduce.results import Gain, Judged, Line, gain, judge, only_rows, state
+from unskew.reproduce.results import STATES, Gain, Judged, Line, gain, judge, only_rows, signed, state
 
 
 def evidence(lines: Mapping[str, Sequence[Line]]) -> list[dict[str, Any]]:
@@ -98,7 +98,7 @@ def _gains(judged: Mapping[str, Sequence[Judged]]) -> str:
         for one in judged[exhibit.name]:
             if one.told is None:
                 continue
-            printed = "" if one.cell.printed is None else f"{one.cell.printed:+.1f}"
+            printed = "" if one.cell.printed is None else signed(one.cell.printed)
             numbers = " | ".join("" if g is None else str(g) for g in (one.best, one.end))
             method = (
                 f"[`{one.cell.method}`]({exhibit.page})"
@@ -143,7 +143,7 @@ def _held_out(lines: Mapping[str, Sequence[Line]]) -> str:
         "|---|---|---|--:|",
     ]
     for one in judged:
-        gained = "" if one["gain"] is None else f"{one['gain']:+.1f}"
+        gained = "" if one["gain"] is None else signed(one["gain"])
         cells = [
             f"{one['setting']} (`{one['exhibit']}`)",
             _code(one["recommended"]),
@@ -165,6 +165,7 @@ def points(lines: Mapping[str, Sequence[Line]]) -> list[tuple[str, float, Gain |
         for one in judge(exhibit, lines.get(exhibit.name, ())):
             if one.told is not None and one.cell.printed is not None:
                 label = f"{_short(one, exhibit)} · {one.group.said}"
+                label += "" if one.verdict in STATES else f", {one.verdict}"
                 found.append((label, one.cell.printed, one.best, one.end))
     return found
 

@@ -22,7 +22,7 @@ import numpy as np
 from unskew.errors import InputError
 from unskew.reproduce.exhibit import Exhibit, Group, exhibit_of
 from unskew.reproduce.making import rows_of
-from unskew.reproduce.results import Line, accuracy, gain
+from unskew.reproduce.results import Line, accuracy, gain, runs_alike
 
 MARKED = re.compile(
     r"(?P<number>[+-]?\d+(?:\.\d+)?)(?: ± (?P<spread>\d+(?:\.\d+)?))?(?P<unit>%| points?|)"
@@ -41,11 +41,8 @@ def fill_numbers(text: str, lines: Mapping[str, Sequence[Line]]) -> str:
         value, spread = number_of(source, lines)
         if value < 0 and written[0] not in "+-" and round(value, _decimals(written)):
             raise InputError(f"{source!r} is {value:+.1f}, below 0: write its sign, or `loss` for `gain`")
-        said = (
-            f"{value:+.{_decimals(written)}f}"
-            if written[0] in "+-"
-            else f"{abs(value):.{_decimals(written)}f}"  # no -0.0
-        )
+        digits = _decimals(written)
+        said = f"{value:+z.{digits}f}" if written[0] in "+-" else f"{abs(value):.{digits}f}"  # no -0.0
         if match["spread"] is not None:
             if spread is None:
                 raise InputError(
@@ -93,12 +90,15 @@ def _of_runs(exhibit: Exhibit, path: Sequence[str], reading: str, lines: Sequenc
         return None if got is None else (-got.mean if reading.startswith("loss") else got.mean, got.half)
     here = [one for one in lines if one["group"] == group.name and one["method"] == method]
     here = [one for one in here if not one.get("stopped_after")]
-    for one in here:
-        if one.get("seed") is None and reading in one:  # of seeds that were not kept
-            return one[reading]["mean"], one[reading]["sd"]
-    values = [value for one in here if (value := _read(one, group, reading)) is not None]
-    spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
-    return (float(np.mean(values)), spread) if values else None
+    for _, alike in runs_alike(here, group):
+        for one in alike:
+            if one.get("seed") is None and reading in one:  # of seeds that were not kept
+                return one[reading]["mean"], one[reading]["sd"]
+        values = [value for one in alike if (value := _read(one, group, reading)) is not None]
+        if values:
+            spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+            return float(np.mean(values)), spread
+    return None
 
 
 def _read(line: Line, group: Group, reading: str) -> float | None:

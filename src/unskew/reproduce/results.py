@@ -8,15 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from unskew.errors import InputError
 from unskew.reproduce.exhibit import Cell, Exhibit, Group, Reading
+from unskew.reproduce.line_settings import changed_settings, computed_on, say_changed
+from unskew.runs.spec import Spec
 
 Line = Mapping[str, Any]
 State = Literal["holds", "in kind", "not", "ours", "not run"]
+STATES: tuple[State, ...] = get_args(State)
 
 NONE_PRINTED, NO_DIFFERENCE = 0.1, 1.0
 """Points: a paper's difference below the first is none; ours within the second is none in kind."""
@@ -35,20 +38,65 @@ class Gain:
         return self.half is not None and abs(self.mean - value) <= self.half + 0.05
 
     def __str__(self) -> str:
-        return f"{self.mean:+.1f}" + ("" if self.half is None else f" ± {self.half:.1f}")
+        return signed(self.mean) + ("" if self.half is None else f" ± {self.half:.1f}")
+
+
+def signed(points: float) -> str:
+    """Points with their sign, to one decimal; what is 0.0 then has none."""
+    return f"{points:+.1f}" if round(points, 1) else "0.0"
 
 
 def read_lines(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Every line of a folder of results, by exhibit."""
     found: dict[str, list[dict[str, Any]]] = {}
     for file in sorted(folder.glob("*.jsonl")):
-        for number, text in enumerate(file.read_text("utf-8").splitlines(), 1):
-            try:
-                line = json.loads(text)
-                found.setdefault(line["exhibit"], []).append(line)
-            except (ValueError, KeyError, TypeError) as problem:
-                raise InputError(f"{file}, line {number} is no result: {problem}") from None
+        for line in read_results(file):
+            found.setdefault(line["exhibit"], []).append(line)
     return found
+
+
+def read_results(file: Path) -> list[dict[str, Any]]:
+    """The lines of a file of results; one that is damaged is named, so that no other is lost for it."""
+    lines = []
+    for number, text in enumerate(file.read_bytes().splitlines(), 1):
+        try:
+            lines.append(_checked(json.loads(text)))
+        except (ValueError, InputError) as problem:
+            raise InputError(
+                f"{file}, line {number} is no result ({problem}); mend that line or take it out"
+            ) from None
+    return lines
+
+
+def _checked(line: Any) -> dict[str, Any]:
+    """A line that has what is read off lines."""
+    if not isinstance(line, dict):
+        raise InputError("it is no JSON object")
+    for name in ("exhibit", "group", "method"):
+        if not isinstance(line.get(name), str):
+            raise InputError(f"it has no {name!r}")
+    setting = line.get("setting", {})
+    if not isinstance(setting, dict):
+        raise InputError("its 'setting' is no JSON object")
+    if "row" in line:
+        if not isinstance(line["row"], dict):
+            raise InputError("its 'row' is no JSON object")
+        return line
+    Spec.of(setting)
+    if not isinstance(line.get("seed"), int | None):
+        raise InputError("its 'seed' is no number")
+    curve = line.get("accuracy", [])
+    if not isinstance(curve, list) or not all(map(_is_number, curve)):
+        raise InputError("its 'accuracy' is no list of numbers")
+    for reading in ("best", "end", "final"):
+        told = line.get(reading) or {}
+        if not isinstance(told, dict) or not all(_is_number(value) for value in told.values()):
+            raise InputError(f"its {reading!r} has no numbers")
+    return line
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def accuracy(line: Line, group: Group, reading: Reading | Literal["final"]) -> float | None:
@@ -60,16 +108,41 @@ def accuracy(line: Line, group: Group, reading: Reading | Literal["final"]) -> f
     return None if value is None else 100 * float(value)
 
 
+def runs_alike(lines: Iterable[Line], group: Group) -> list[tuple[dict[str, Any], list[Line]]]:
+    """Lines of a group by what was changed in their settings: those with the exhibit's own first.
+
+    Only lines of one such list may be compared or averaged.
+    """
+    found: list[tuple[dict[str, Any], list[Line]]] = [({}, [])]
+    for line in lines:
+        changed = changed_settings(line, group)
+        alike = next((some for known, some in found if known == changed), None)
+        if alike is None:
+            found.append((changed, alike := []))
+        alike.append(line)
+    return [(changed, some) for changed, some in found if some]
+
+
 def gain(cell: Cell, group: Group, lines: Iterable[Line], reading: Reading) -> Gain | None:
     """A method's gain over its base on the seeds that both have; None where one of them was not run.
 
     Where only means over seeds were kept, their difference: paired where that was told, else with the interval of seeds
     that are not paired, which is wider. Where a run has no mean of its end, both are compared by their last round.
     """
-    here = {
-        name: [line for line in lines if line["group"] == cell.group and line["method"] == name]
-        for name in (cell.method, cell.over)
-    }
+    alike = (_gain_of_alike(cell, group, some, reading) for _, some in _runs_of_cell(cell, group, lines))
+    return next((found for found in alike if found is not None), None)
+
+
+def _runs_of_cell(cell: Cell, group: Group, lines: Iterable[Line]) -> list[tuple[dict[str, Any], list[Line]]]:
+    """The lines of a cell's method and of its base, those with equal settings together."""
+    both = (cell.method, cell.over)
+    return runs_alike(
+        (line for line in lines if line["group"] == cell.group and line["method"] in both), group
+    )
+
+
+def _gain_of_alike(cell: Cell, group: Group, lines: Sequence[Line], reading: Reading) -> Gain | None:
+    here = {name: [line for line in lines if line["method"] == name] for name in (cell.method, cell.over)}
     of_means = _gain_of_means(here[cell.method], here[cell.over], reading)
     if of_means is not None:
         return of_means
@@ -152,7 +225,8 @@ class Judged:
     group: Group
     best: Gain | None
     end: Gain | None
-    verdict: State
+    verdict: str  # a State; of runs with other settings than the exhibit's, which nobody judges, what differs
+    machines: tuple[str, ...] = ()  # what the runs were computed on
 
     @property
     def told(self) -> Gain | None:
@@ -161,13 +235,17 @@ class Judged:
 
 def judge(exhibit: Exhibit, lines: Sequence[Line]) -> list[Judged]:
     """Every cell of an exhibit."""
-    judged = []
-    for group in exhibit.groups:
-        for cell in group.cells:
-            best, end = (gain(cell, group, lines, reading) for reading in ("best", "end"))
-            by = (best or end) if exhibit.read == "best" else (end or best)
-            judged.append(Judged(cell, group, best, end, verdict(cell, by)))
-    return judged
+    return [_judged(exhibit, group, cell, lines) for group in exhibit.groups for cell in group.cells]
+
+
+def _judged(exhibit: Exhibit, group: Group, cell: Cell, lines: Sequence[Line]) -> Judged:
+    for changed, alike in _runs_of_cell(cell, group, lines):
+        best, end = (_gain_of_alike(cell, group, alike, reading) for reading in ("best", "end"))
+        by = (best or end) if exhibit.read == "best" else (end or best)
+        if by is not None:
+            said = say_changed(changed, group, cell.method) if changed else verdict(cell, by)
+            return Judged(cell, group, best, end, said, tuple(dict.fromkeys(map(computed_on, alike))))
+    return Judged(cell, group, None, None, verdict(cell, None))
 
 
 def only_rows(judged: Sequence[Judged]) -> bool:
@@ -176,20 +254,18 @@ def only_rows(judged: Sequence[Judged]) -> bool:
 
 
 def state(judged: Sequence[Judged], lines: Sequence[Line]) -> str:
-    """An exhibit's state in words: of its cells, how many hold, are in kind, are not, were not run."""
+    """An exhibit's state in words: of its cells, how many hold, are in kind, are not, were not judged or not run."""
     if not judged or (only_rows(judged) and any("row" in line for line in lines)):
         return "run, nothing to judge" if lines else "not run"
-    counted = {
-        name: sum(j.verdict == name for j in judged)
-        for name in ("holds", "in kind", "not", "ours", "not run")
-    }
-    if counted["not run"] == len(judged):
-        return "not run"
     words = {
         "holds": "reproduced",
         "in kind": "in kind",
         "not": "not",
         "ours": "of our own",
+        "other settings": "with other settings",
         "not run": "not run",
     }
-    return ", ".join(f"{count} {words[name]}" for name, count in counted.items() if count)
+    found = [j.verdict if j.verdict in STATES else "other settings" for j in judged]
+    if found.count("not run") == len(judged):
+        return "not run"
+    return ", ".join(f"{count} {said}" for name, said in words.items() if (count := found.count(name)))

@@ -5,45 +5,22 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from unskew.files import write_file
 from unskew.reproduce.exhibit import Exhibit, Group, chosen_groups
+from unskew.reproduce.line_settings import KEPT, changed_settings
 from unskew.reproduce.making import Wanted, make_rows
+from unskew.reproduce.results import read_results
 from unskew.runs.experiment_file import grid_values
 from unskew.runs.folder import read_folder
 from unskew.runs.sweep import Cell, folder_name, sweep
+from unskew.runs.watchers import Watch
 from unskew.version import __version__
 
 RESULTS = "results.jsonl"
-KEPT = (
-    "dataset",
-    "partition",
-    "partition_seed",
-    "fraction",
-    "min_samples",
-    "clients",
-    "cohort",
-    "model",
-    "epochs",
-    "steps",
-    "batch",
-    "lr",
-    "optimizer",
-    "momentum",
-    "weight_decay",
-    "decay",
-    "crop",
-    "flip",
-    "pixels",
-    "rounds",
-    "evaluate",
-    "network",
-    "precision",
-    "compile",
-)
-"""The settings that a line of results tells, where they differ from the defaults."""
 
 QUICK: dict[str, Any] = {
     "dataset": "digits",
@@ -64,6 +41,14 @@ QUICK: dict[str, Any] = {
 """What makes a cell tiny: its method and its split on the embedded digits, one round."""
 
 
+@dataclass(frozen=True)
+class Ran:
+    """What came of an exhibit's runs: a line of each that is done, and those that failed, with their groups' names."""
+
+    lines: list[dict[str, Any]]
+    failed: list[tuple[str, Cell]]
+
+
 def run_exhibit(
     exhibit: Exhibit,
     out: Path,
@@ -72,20 +57,43 @@ def run_exhibit(
     seeds: Sequence[int] = (),
     processes: int | None = None,
     tell: Callable[[list[Cell]], None] = lambda cells: None,
-) -> list[dict[str, Any]]:
-    """Run what is missing below ``out`` and give every line of results that is there then; they are written beside the
-    runs as well."""
-    lines: list[dict[str, Any]] = []
+) -> Ran:
+    """Run what is missing below ``out``; as soon as a run is done, its line is kept beside the runs."""
+    ran = Ran([], [])
     for group, methods in chosen_groups(exhibit, list(cells)):
         _, swept = group.experiment()
         for alike in _with_equal_settings(group, methods):
             settings: Any = {**group.settings_of(alike[0]), **(given or {})}
             numbers = list(seeds) or grid_values("seed", swept["seed"], exhibit.name)
             grid = {"method": list(alike), "seed": numbers}
-            place = out / folder_name(group.name)
-            done = sweep(grid, place, processes=processes, tell=tell, **settings)
-            lines += [line_of(cell.folder, group) for cell in done if cell.status == "done"]
-    keep_lines(out, lines)
+            kept: dict[Path, dict[str, Any]] = {}
+
+            def keep(
+                cells: list[Cell], group: Group = group, kept: dict[Path, dict[str, Any]] = kept
+            ) -> None:
+                ended = [cell.folder for cell in cells if cell.status == "done" and cell.folder not in kept]
+                if ended:
+                    kept |= {folder: line_of(folder, group) for folder in ended}
+                    keep_lines(out, [kept[folder] for folder in ended])
+                tell(cells)
+
+            done = sweep(grid, out / folder_name(group.name), processes=processes, tell=keep, **settings)
+            ran.lines.extend(kept[cell.folder] for cell in done if cell.folder in kept)
+            ran.failed.extend((group.name, cell) for cell in done if cell.status == "failed")
+    return ran
+
+
+def make_kept_rows(exhibit: Exhibit, wanted: Wanted) -> list[dict[str, Any]]:
+    """The lines of an exhibit's own rows, kept beside its runs; they say what was changed in the runs they are of."""
+    changed = {} if exhibit.groups or wanted.rounds is None else {"rounds": wanted.rounds}
+    kept = read_kept(wanted.runs, exhibit.name)
+    for group in exhibit.groups:
+        for line in kept:
+            if line["group"] == group.name and line["method"] in group.methods:
+                changed |= changed_settings(line, group)
+    made = make_rows(exhibit, wanted)
+    lines = [line | {"setting": changed} for line in made] if changed else made
+    keep_lines(wanted.runs, lines)
     return lines
 
 
@@ -96,23 +104,28 @@ def keep_lines(out: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     write_file(out / RESULTS, "".join(json.dumps(line) + "\n" for line in kept))
 
 
-def read_kept(out: Path) -> list[dict[str, Any]]:
-    """The lines of results that lie in an exhibit's folder."""
+def read_kept(out: Path, exhibit: str = "") -> list[dict[str, Any]]:
+    """The lines of results that lie in a folder: of one exhibit, or of all where none is named."""
     file = out / RESULTS
-    return [json.loads(text) for text in file.read_text("utf-8").splitlines()] if file.exists() else []
+    lines = read_results(file) if file.exists() else []
+    return [line for line in lines if not exhibit or line["exhibit"] == exhibit]
 
 
 def merge_lines(
     old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
     """All lines; of a run that is there twice the newer, and of a method in a group only one kind of seeds."""
-    runs = {(line["group"], line["method"], line.get("seed")) for line in new}
-    seeded = {(line["group"], line["method"]) for line in new if line.get("seed") is not None}
+
+    def method(line: Mapping[str, Any]) -> tuple[Any, ...]:
+        return line["exhibit"], line["group"], line["method"]
+
+    runs = {(*method(line), line.get("seed")) for line in new}
+    seeded = {method(line) for line in new if line.get("seed") is not None}
     return [
         line
         for line in old
-        if (line["group"], line["method"], line.get("seed")) not in runs
-        and not (line.get("seed") is None and (line["group"], line["method"]) in seeded)
+        if (*method(line), line.get("seed")) not in runs
+        and not (line.get("seed") is None and method(line) in seeded)
     ] + list(new)
 
 
@@ -150,7 +163,7 @@ def line_of(folder: Path, group: Group) -> dict[str, Any]:
     }
 
 
-def run_quick(exhibit: Exhibit) -> list[dict[str, Any]]:
+def run_quick(exhibit: Exhibit, watch: Watch = ()) -> list[dict[str, Any]]:
     """One tiny cell, its base and its method: that the exhibit still runs, not what comes out."""
     from unskew.runs.running import run
 
@@ -167,10 +180,11 @@ def run_quick(exhibit: Exhibit) -> list[dict[str, Any]]:
                     settings |= {"cohort": 10}
                 if exhibit.makes:  # it reads the run's folder
                     settings |= {"out": Path(place) / "run", "keep": (1,)}
-                ran = run(progress=False, **settings)
+                ran = run(progress=False, watch=watch, **settings)
                 line = {"exhibit": exhibit.name, "group": group.name, "method": method}
                 told.append(line | ran.result["final"])
         if exhibit.makes:
-            rows = make_rows(exhibit, Wanted(Path(place), quick=True, rounds=1, options=exhibit.options))
+            wanted = Wanted(Path(place), quick=True, rounds=1, options=exhibit.options, watch=watch)
+            rows = make_rows(exhibit, wanted)
             told.append({"exhibit": exhibit.name, "rows": len(rows)})
     return told

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.reproduce.exhibit import Exhibit, exhibits
+from unskew.reproduce.line_settings import changed_settings
 from unskew.reproduce.results import Line, accuracy
 
 FILE = Path(__file__).parent / "results.json"
@@ -59,6 +60,8 @@ def _short(line: Line, exhibit: Exhibit) -> dict[str, Any]:
         return {name: line[name] for name in ("group", "method", "row", "version", "seconds")}
     group = next(g for g in exhibit.groups if g.name == line["group"])
     short = {k: v for k, v in line.items() if k not in LEFT_OUT}
+    if changed_settings(line, group):  # else they are the exhibit's
+        short["setting"] = line["setting"]
     if line.get("accuracy"):
         readings: Iterable[Any] = ("best", "end", "final")
         for reading in readings:
