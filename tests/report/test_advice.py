@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from unskew.core.conditions import CONDITIONS, Planned
+from unskew.core.conditions import CONDITIONS, Planned, check_hand_over
 from unskew.core.method import Method
 from unskew.core.plan import plan
 from unskew.core.slots import Local
@@ -153,6 +153,26 @@ def test_sem_is_not_advised_where_a_visit_is_one_step() -> None:
     for settings in ({"epochs": 2, "batch": 32}, {"epochs": 1, "batch": 10}, {"epochs": None, "steps": 2}):
         assert advice_for(counts, **settings)["sem"].fit == "try"
     assert advice_for(counts, cohort=1)["sem"].fit == "no"
+
+
+@pytest.mark.parametrize("epochs", [None, 0.3, 0.5, 1.4, 3])
+@pytest.mark.parametrize("batch", [4, 15, 32])
+@pytest.mark.parametrize("hops", [2, 3, 5])
+@pytest.mark.parametrize(
+    "sizes", [[28, 33, 35], [1, 30, 127], [0, 5, 60], [2, 2], [64, 65, 33]], ids=lambda sizes: str(sizes)
+)
+def test_advice_that_is_followed_is_not_given_again(
+    sizes: list[int], hops: int, batch: int, epochs: float | None
+) -> None:
+    """Of clients of many sizes, also the smallest then takes enough steps."""
+    plan = Planned(np.array(sizes), 2, epochs=epochs, batch=batch)
+    problem = check_hand_over(plan, hops)
+    if problem is None:
+        return
+    advised = problem.sentence.partition("; plan ")[2].split(" or ")
+    for flag, value in (words.split() for words in advised):
+        followed = replace(plan, **{flag.removeprefix("--"): int(value)})
+        assert check_hand_over(followed, hops) is None, f"{flag} {value}"
 
 
 def test_the_steps_of_a_visit_are_those_of_a_run() -> None:
