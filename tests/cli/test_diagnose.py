@@ -45,6 +45,15 @@ def test_digits_are_split_by_default_and_it_says_so(capsys: pytest.CaptureFixtur
         assert word in shown
 
 
+def test_one_client_is_one_client(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not "1 clients", in no line."""
+    assert main(["diagnose", "digits", "--clients", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "over 1 client;" in shown
+    assert "· 1 client ·" in shown
+    assert "1 clients" not in shown
+
+
 def test_json_holds_numbers_record_and_advice(capsys: pytest.CaptureFixture[str]) -> None:
     """One object on standard output and nothing beside it."""
     found = told(capsys, "digits", "--partition", "dirichlet(0.5)", "--clients", "20")
@@ -116,6 +125,7 @@ def test_the_report_is_written_and_named(tmp_path: Path, capsys: pytest.CaptureF
         (["digits", "--partition", "gone.npz"], "gone.npz"),
         (["digits", "-o", "r.pdf"], "write -o REPORT.html"),
         (["digits", "-o", "no/r.html"], "the folder 'no'"),
+        (["digits", "--clients", "0"], "clients must be at least 1, not 0"),
         (["visits.csv", "--label", "illness"], "no label column 'illness'"),
         (["visits.csv", "--by", "hospitl"], "did you mean 'hospital'"),
     ],

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from unskew.core.conditions import CONDITIONS, Planned
+from unskew.core.conditions import CONDITIONS, Planned, check_hand_over
 from unskew.core.method import Method
 from unskew.core.plan import plan
 from unskew.core.slots import Local
@@ -17,6 +17,7 @@ from unskew.errors import InputError
 from unskew.metrics import skew
 from unskew.report import advice as advising
 from unskew.report.advice import REMEDIES, Advice, advise
+from unskew.report.evidence import Likeness, Setting, gather
 from unskew.report.situation import Situation
 from unskew.testing.toy_federation import tiny
 
@@ -154,6 +155,26 @@ def test_sem_is_not_advised_where_a_visit_is_one_step() -> None:
     assert advice_for(counts, cohort=1)["sem"].fit == "no"
 
 
+@pytest.mark.parametrize("epochs", [None, 0.3, 0.5, 1.4, 3])
+@pytest.mark.parametrize("batch", [4, 15, 32])
+@pytest.mark.parametrize("hops", [2, 3, 5])
+@pytest.mark.parametrize(
+    "sizes", [[28, 33, 35], [1, 30, 127], [0, 5, 60], [2, 2], [64, 65, 33]], ids=lambda sizes: str(sizes)
+)
+def test_advice_that_is_followed_is_not_given_again(
+    sizes: list[int], hops: int, batch: int, epochs: float | None
+) -> None:
+    """Of clients of many sizes, also the smallest then takes enough steps."""
+    plan = Planned(np.array(sizes), 2, epochs=epochs, batch=batch)
+    problem = check_hand_over(plan, hops)
+    if problem is None:
+        return
+    advised = problem.sentence.partition("; plan ")[2].split(" or ")
+    for flag, value in (words.split() for words in advised):
+        followed = replace(plan, **{flag.removeprefix("--"): int(value)})
+        assert check_hand_over(followed, hops) is None, f"{flag} {value}"
+
+
 def test_the_steps_of_a_visit_are_those_of_a_run() -> None:
     """The plan that a diagnosis counts with is the one that clients train by."""
     sizes = np.array([0, 1, 9, 10, 11, 64, 65])
@@ -209,3 +230,47 @@ def test_a_diagnosis_and_a_run_ask_the_same_question(part: str, sizes: list[int]
             said = str(refusal)
     assert (said or "".join(str(w.message) for w in heard)) == (problem.sentence if problem else "")
     assert bool(said) == bool(problem and problem.refused)
+
+
+# --- what the book has against a part
+
+
+def advice_with(gains: dict[str, tuple[float, float | None]]) -> dict[str, Advice]:
+    """The advice for small clients of one class where a book of one setting, like them, has these gains."""
+    counts = one_class_each(50, 20)
+    there = {name: {"mean": mean, "half": half, "seeds": 3} for name, (mean, half) in gains.items()}
+    book = [Setting("made", "made", "small clients", "made", 1.0, 0.9, 20, 10, there)]
+    situation = Situation.of(counts, skew(counts), cohort=40, epochs=5, batch=10)
+    return {a.part: a for a in advise(situation, gather(Likeness(1.0, 0.9, 20, 10), book))}
+
+
+def test_a_part_that_lost_on_such_data_is_not_to_be_tried() -> None:
+    """Whatever its paper says; the form of it that gained there is named, if one did."""
+    told = advice_with(
+        {"flea(dense1)": (-63.0, 3.8), "flea(dense1, decor=0.3)": (6.1, 1.7), "fedaug(0.8)": (-9, 1)}
+    )
+    assert told["flea"].fit == "perhaps"
+    assert told["flea"].why.endswith(
+        "; as it comes it lost points in the book: -63.0 ± 3.8 in small clients (0.0 steps away), where "
+        "flea(decor=0.3) gained +6.1 ± 1.7"
+    )
+    alone = advice_with({"flea(dense1)": (-63.0, 3.8), "flea(dense1, decor=0.3)": (1.0, 1.7)})
+    assert alone["flea"].why.endswith("-63.0 ± 3.8 in small clients (0.0 steps away)")
+
+
+def test_what_may_be_no_loss_and_other_settings_of_a_part_are_no_evidence_against_it() -> None:
+    """-1 ± 2 may be a gain, and two phases are not four."""
+    told = advice_with(
+        {"flea(dense1)": (-1.0, 2.0), "sem(hops=4)": (-5.0, 1.0), "phase_shift(2)": (-5.0, 1.0)}
+    )
+    assert {told[part].fit for part in ("flea", "sem", "phase_shift")} == {"try"}
+    assert advice_with({"phase_shift(4)": (-5.0, 1.0)})["phase_shift"].fit == "perhaps"
+
+
+def test_of_one_class_there_is_nothing_to_learn() -> None:
+    """Ten classes are known, and everybody holds the first alone."""
+    counts = np.zeros((32, 10), int)
+    counts[:, 0] = 40
+    assert {(a.fit, a.why) for a in advice_for(counts).values()} == {
+        ("no", "all samples are of one class: there is nothing to learn")
+    }

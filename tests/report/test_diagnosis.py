@@ -63,6 +63,15 @@ def test_one_client_is_said_to_have_no_skew() -> None:
     assert diagnose(np.array([[5, 5]]), dataset="x").headline.startswith("One client holds everything")
 
 
+def test_of_one_class_there_is_nothing_to_learn() -> None:
+    """Said first; nothing is recommended."""
+    found = diagnose(np.full((8, 1), 40), dataset="x")
+    assert found.headline == "All samples are of one class: there is nothing to learn"
+    assert meaning(found, "clients with a single class") == "all samples are of one class"
+    assert found.evidence.recommended is None
+    assert "there is nothing to learn" in found.evidence.headline
+
+
 def test_the_dictionary_is_plain_json() -> None:
     """Every promised key, numbers as numbers, an empty client's EMD as null."""
     counts = single(20, 30)

@@ -6,58 +6,153 @@ import numpy as np
 import pytest
 
 from unskew.report.diagnosis import diagnose
-from unskew.report.evidence import Setting, book, form, gather, held_out
+from unskew.report.evidence import Evidence, Likeness, Setting, book, form, gather, held_out
+
+Gain = tuple[float, float | None]
 
 
-def setting(dataset: str, emd: float, size: float, **gains: float) -> Setting:
-    told = {name: {"mean": points, "half": 0.5, "seeds": 3} for name, points in gains.items()}
-    return Setting("made", dataset, f"{dataset} at {emd}", dataset, emd, 0.5, size, told)
+def setting(dataset: str, emd: float, size: float, **gains: float | Gain) -> Setting:
+    """With gains of three seeds ± 0.5, or as said; a gain without an interval is one seed's."""
+    told = {}
+    for name, gain in gains.items():
+        mean, half = gain if isinstance(gain, tuple) else (gain, 0.5)
+        told[name] = {"mean": mean, "half": half, "seeds": 1 if half is None else 3}
+    return Setting("made", dataset, f"{dataset} at {emd}", dataset, emd, 0.5, size, 10, told)
+
+
+def around(*settings: Setting) -> Evidence:
+    """The evidence for data at 0.8, with half of the pairs empty and 100 samples a client."""
+    return gather(Likeness(0.8, 0.5, 100, 10), settings)
 
 
 NEAR, OTHER = (
     setting("near", 0.8, 100, sem=2.0, fedprox=-1.0),
     setting("other", 0.6, 100, sem=4.0, scaffold=1.0),
 )
+FAR_WEIGHT = 1 / np.e  # of OTHER, one step away
 
 
-def test_distance_counts_steps_of_emd_sparsity_and_size() -> None:
-    """A fifth of the EMD is one step, three times the samples another: both together are the root of two."""
-    assert NEAR.apart(0.8, 0.5, 100) == 0
-    assert NEAR.apart(0.6, 0.5, 100) == pytest.approx(1)
-    assert NEAR.apart(0.6, 0.5, 300) == pytest.approx(2**0.5)
+def test_distance_counts_steps_of_emd_sparsity_size_and_classes() -> None:
+    """A fifth of the EMD is one step, three times the samples or the classes another: two are the root of two."""
+    assert NEAR.like.apart(Likeness(0.8, 0.5, 100, 10)) == 0
+    assert NEAR.like.apart(Likeness(0.6, 0.5, 100, 10)) == pytest.approx(1)
+    assert NEAR.like.apart(Likeness(0.6, 0.5, 300, 10)) == pytest.approx(2**0.5)
+    assert NEAR.like.apart(Likeness(0.6, 0.5, 100, 30)) == pytest.approx(2**0.5)
 
 
 def test_nearer_settings_count_more() -> None:
-    """sem: weights 1 and 1/e of 2 and 4 points; scaffold was run in the farther one alone."""
-    found = gather(0.8, 0.5, 100, [OTHER, NEAR])
+    """sem: weights 1 and 1/e of 2 and 4 points, each ± 0.5."""
+    found = around(OTHER, NEAR)
     assert [s.said for _, s in found.near] == ["near at 0.8", "other at 0.6"]
-    expected = {name: points for name, points, _ in found.expected}
-    assert expected["sem"] == pytest.approx((2 + 4 / np.e) / (1 + 1 / np.e))
-    assert expected["scaffold"] == pytest.approx(1)
+    sem = next(e for e in found.expected if e.method == "sem")
+    assert sem.mean == pytest.approx((2 + 4 * FAR_WEIGHT) / (1 + FAR_WEIGHT))
+    assert sem.half == pytest.approx(0.5 * np.hypot(1, FAR_WEIGHT) / (1 + FAR_WEIGHT))
+    assert sem.sure == pytest.approx(sem.mean - sem.half)
     assert found.recommended == "sem"
-    assert (
-        "near at 0.8 (0.0 steps away: near); sem gained most around there, about +2.5 points"
-        in found.headline
+
+
+def test_a_setting_where_a_method_was_not_run_counts_as_no_gain() -> None:
+    """scaffold: (1 - 0.5) points of the farther setting alone, which has 1/e of the weight 1 + 1/e."""
+    scaffold = next(e for e in around(OTHER, NEAR).expected if e.method == "scaffold")
+    assert scaffold.mean == pytest.approx(1)
+    assert scaffold.sure == pytest.approx(0.5 * FAR_WEIGHT / (1 + FAR_WEIGHT))
+
+
+def test_a_wide_interval_far_away_does_not_win_over_sure_gains_nearby() -> None:
+    """18 ± 22 points in one setting a step away, against 12 ± 4 here and there."""
+    near = setting("a", 0.8, 100, fed_data=(12.0, 4.0), fedprox=(1.0, 0.5))
+    far = setting("b", 0.6, 100, ccvr=(18.3, 21.9), fed_data=(10.0, 4.0))
+    found = around(near, far)
+    assert found.recommended == "fed_data"
+    assert next(e for e in found.expected if e.method == "ccvr").sure < 0
+
+
+def test_the_sentence_says_where_its_numbers_are_from() -> None:
+    """Each setting with its own interval and distance."""
+    assert around(OTHER, NEAR).headline == (
+        "The nearest setting of the book is near at 0.8, 0.0 steps away, which is near. Of the methods run near this "
+        "data, surest to gain over FedAvg, in points: sem, +2.0 ± 0.5 in near at 0.8 (0.0 steps away), +4.0 ± 0.5 in "
+        "other at 0.6 (1.0 steps away). It discloses its half-trained model to another client. None that discloses "
+        "nothing beyond model updates is sure to gain."
     )
 
 
-def test_where_nothing_is_near_it_says_so() -> None:
+def test_what_was_run_in_far_settings_alone_is_not_recommended() -> None:
+    """A step and a half away is within reach, but not near; and where no setting is near, it says so."""
+    far = setting("far", 0.5, 100, fed_data=20.0)
+    assert around(setting("a", 0.8, 100, fedprox=1.0), far).recommended == "fedprox"
+    assert around(far).recommended is None
+    assert around(far).headline == (
+        "The nearest setting of the book is far at 0.5, 1.5 steps away: only roughly like this, and too far to "
+        "recommend a method from."
+    )
+
+
+def test_what_is_recommended_is_in_the_table_of_its_settings() -> None:
+    """Also where others gained more there: fedprox is fourth of five."""
+    crowd = setting(
+        "a", 0.8, 100, sem=(9, None), fedmix=(8, None), flea=(7, None), fedprox=1.0, scaffold=-1.0
+    )
+    found = around(crowd)
+    assert found.recommended == "fedprox"
+    assert "fedprox +1.0 ± 0.5" in found.rows()[0][2]
+
+
+def test_what_discloses_is_said_and_the_best_that_does_not_stands_beside_it() -> None:
+    """fed_data sends raw samples; fedprox gained less and sends nothing but updates."""
+    found = around(setting("a", 0.8, 100, fed_data=12.0, fedprox=3.0, fedlc=2.0))
+    assert found.headline.endswith(
+        "It discloses raw samples to the server, raw samples to every client. Surest of those that disclose nothing "
+        "beyond model updates: fedprox, +3.0 ± 0.5 in a at 0.8 (0.0 steps away)."
+    )
+    told = found.as_dict()
+    assert told["discloses"] == ["raw samples to the server", "raw samples to every client"]
+    assert told["recommended_disclosing_nothing"] == "fedprox"
+    alone = around(setting("a", 0.8, 100, fedprox=3.0))
+    assert alone.headline.endswith("It discloses nothing beyond model updates.")
+
+
+def test_where_nothing_is_near_it_says_so_and_what_sets_it_apart() -> None:
     """And recommends nothing."""
-    found = gather(0.0, 0.5, 100_000, [NEAR, OTHER])
+    found = gather(Likeness(0.8, 0.5, 100_000, 10), [NEAR, OTHER])
     assert found.recommended is None
     assert found.near == ()
-    assert found.headline.startswith("The book has no setting like this data")
+    assert found.headline == (
+        "The book has no setting like this data: the nearest is near at 0.8, 6.3 steps away, most by the samples of a "
+        "client. So nothing that was measured speaks for or against a method here."
+    )
+    many = gather(Likeness(0.8, 0.5, 100, 1000), [NEAR, OTHER])
+    assert "4.2 steps away, most by the number of classes" in many.headline
+
+
+def test_nothing_skewed_is_near_where_skew_is_no_more_than_chance() -> None:
+    """However many pairs are empty by chance, and however little the skew there is."""
+    found = gather(Likeness(0.0, 0.5, 100, 10), [setting("a", 0.1, 100, sem=2.0)])
+    assert found.near == ()
+    assert "its skew is no more than chance, and what was measured is skewed" in found.headline
+    assert gather(Likeness(0.0, 0.5, 100, 10), [setting("a", 0.0, 100, sem=2.0)]).recommended == "sem"
+
+
+def test_a_thousand_classes_by_chance_are_like_nothing_in_the_book() -> None:
+    """Forty samples of a thousand classes have a large EMD whoever deals them."""
+    dealt = np.random.default_rng(0).integers(0, 1000, (100, 40))
+    told = diagnose(np.stack([np.bincount(row, minlength=1000) for row in dealt]), dataset="made")
+    assert told.headline.startswith("Label skew is no more than chance (EMD 1.9")
+    assert told.evidence.near == ()
 
 
 def test_what_lost_everywhere_is_not_recommended() -> None:
     """The largest of the losses is no recommendation."""
-    assert gather(0.8, 0.5, 100, [setting("a", 0.8, 100, fedprox=-1.0)]).recommended is None
+    found = around(setting("a", 0.8, 100, fedprox=-1.0))
+    assert found.recommended is None
+    assert found.headline.endswith("No method that was run near this data is sure to gain over FedAvg.")
 
 
-def test_one_seed_counts_half() -> None:
-    """A gain without an interval is believed by half."""
-    alone = Setting("e", "g", "s", "d", 0.8, 0.5, 100, {"sem": {"mean": 4.0, "half": None, "seeds": 1}})
-    assert gather(0.8, 0.5, 100, [alone]).expected == (("sem", 2.0, 1),)
+def test_one_seed_makes_nothing_sure() -> None:
+    """A gain without an interval is taken as plus or minus itself."""
+    found = around(setting("a", 0.8, 100, sem=(4.0, None)))
+    assert [(e.method, e.mean, e.half, e.sure) for e in found.expected] == [("sem", 4.0, 4.0, 0.0)]
+    assert found.recommended is None
 
 
 def test_a_form_knows_no_layer() -> None:
@@ -86,6 +181,16 @@ def test_the_shipped_book_speaks_to_a_diagnosis() -> None:
     assert told["near"][0]["steps"] < 0.1
     assert {"mean", "half", "seeds"} <= set(told["near"][0]["gains"]["fed_data"])
     assert len(book()) >= 15
+
+
+def test_the_shipped_book_recommends_what_was_measured_nearby() -> None:
+    """The digits of FLea's table are nearest: what is recommended was run there."""
+    counts = np.zeros((40, 10), int)
+    for k in range(40):
+        counts[k, [k % 10, (k + 1) % 10, (k + 2) % 10]] = 12
+    best = diagnose(counts, dataset="made").evidence.best
+    assert best is not None
+    assert best.measured[0].setting.exhibit == "flea-digits"
 
 
 def test_one_client_with_everything_is_like_nothing_in_the_book() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unskew.metrics import skew
-from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL, Situation, dealt_blindly
+from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL, Situation, beyond_chance, dealt_blindly
 
 
 def situation(rows: list[list[int]]) -> Situation:
@@ -77,6 +77,13 @@ def test_more_classes_do_not_raise_the_thresholds() -> None:
     found = situation(counts.tolist())
     assert found.emd == pytest.approx(1.6)
     assert found.scaled(FALLS_FAR) == FALLS_FAR
+
+
+def test_skew_beyond_chance_is_a_share_of_what_there_can_be() -> None:
+    """1.2 of 1.8 where chance gives 0.6: half of what is left; about as much as chance is none."""
+    assert beyond_chance(1.2, 0.6, 1.8) == pytest.approx(0.5)
+    assert beyond_chance(0.65, 0.6, 1.8) == 0
+    assert beyond_chance(0.0, 0.0, 0.0) == 0
 
 
 def test_small_even_clients_are_skewed_by_chance_only() -> None:

@@ -57,15 +57,15 @@ def diagnosis() -> Diagnosis:
     """How skewed and how scarce the demo's data is, dealt as the first seed deals it."""
     from unskew.data import load
     from unskew.data.partition import partition
+    from unskew.report.about import totals
     from unskew.report.diagnosis import diagnose
 
     data = load(SETTINGS["dataset"])
     part = partition(
         data, SETTINGS["partition"], SETTINGS["clients"], seed=SEEDS[0], fraction=SETTINGS["fraction"]
     )
-    held = f"{part.clients} clients · {int(part.sizes.sum()):,} training samples"
     plan = {name: SETTINGS[name] for name in ("cohort", "rounds", "epochs", "batch")}
-    about = f"{data.name} · {SETTINGS['partition']} · seed {SEEDS[0]} · {held}"
+    about = f"{data.name} · {SETTINGS['partition']} · seed {SEEDS[0]} · {totals(part)}"
     return diagnose(
         part.counts, dataset=data.name, about=about, labels=data.labels, record=part.record, **plan
     )

@@ -89,7 +89,7 @@ def diagnose(
     from unskew.runs.spec import Spec
 
     planned = Spec(
-        cohort=cohort, rounds=rounds, epochs=epochs, steps=steps, batch=batch
+        clients=clients, cohort=cohort, rounds=rounds, epochs=epochs, steps=steps, batch=batch
     )  # which refuses what it would
     if expression and by:
         raise InputError("--partition and --by both say who holds what; keep one")
@@ -139,8 +139,9 @@ def _chosen(
         return str(Call("by", (column,))), clients, said
     if columns:
         raise InputError(f"{dataset.name} can be split by {' or '.join(columns)}; add --by {columns[0]}")
-    few = clients or max(1, min(DEFAULT_CLIENTS, len(dataset) // 10))
-    return DEFAULT, few, f"no partition was named, so {DEFAULT} over {few:,} clients; choose with --partition"
+    few = max(1, min(DEFAULT_CLIENTS, len(dataset) // 10)) if clients is None else clients
+    over = f"{few:,} client{'' if few == 1 else 's'}"
+    return DEFAULT, few, f"no partition was named, so {DEFAULT} over {over}; choose with --partition"
 
 
 def _tell(
@@ -188,7 +189,8 @@ def _tell_sites(folder: Path, scarce: int, report: str | None, as_json: bool, pl
     if not told.clients:
         raise InputError(f"no site gave its label counts: {next(iter(told.unwilling.values()))}")
     samples = int(told.counts.sum())
-    about = f"{federation.name} · {len(told.clients):,} clients at real sites · {samples:,} training samples"
+    who = f"{len(told.clients):,} client{'' if len(told.clients) == 1 else 's'}"
+    about = f"{federation.name} · {who} at real sites · {samples:,} training samples"
     found = measure(
         told.counts,
         dataset=federation.name,

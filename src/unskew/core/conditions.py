@@ -105,11 +105,12 @@ def check_hand_over(plan: Planned, hops: int = 2) -> Objection | None:
     short = held & (plan.visit_steps() < hops)
     if hops < 2 or not short.any():
         return None
-    median = int(np.median(plan.sizes[held]))
+    least = int(plan.sizes[held].min())  # what is enough for the smallest client is enough for all
     instead = f"--steps {hops}"
     if plan.steps is None:
-        instead = f"--epochs {math.ceil(hops / max(1, math.ceil(median / plan.batch)))}"
-        instead += f" or --batch {max(1, median // hops)}" if median >= hops else ""
+        instead = f"--epochs {math.ceil(hops / math.ceil(least / plan.batch))}"
+        batches = math.ceil((hops - 0.5) / (plan.epochs or 1.0))  # half a step is rounded up to one
+        instead += f" or --batch {least // batches}" if least >= batches else ""
     return Objection(
         f"{int(short.sum())} of {int(held.sum())} clients take fewer than {hops} steps a visit, so the models they "
         f"begin are trained at one client only; plan {instead}",

@@ -15,8 +15,14 @@ if TYPE_CHECKING:
 
 def about(dataset: Dataset, part: Partition) -> str:
     """``digits · dirichlet(alpha=0.1) · seed 0 · 100 clients · 1,437 training samples``."""
-    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} training samples"
-    return f"{dataset.name} · {shortly(part.record['expression'])} · seed {part.record['seed']} · {held}"
+    expression, seed = shortly(part.record["expression"]), part.record["seed"]
+    return f"{dataset.name} · {expression} · seed {seed} · {totals(part)}"
+
+
+def totals(part: Partition) -> str:
+    """``100 clients · 1,437 training samples``."""
+    clients = f"{part.clients:,} client{'' if part.clients == 1 else 's'}"
+    return f"{clients} · {int(part.sizes.sum()):,} training samples"
 
 
 def shortly(expression: str) -> str:

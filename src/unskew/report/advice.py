@@ -1,8 +1,9 @@
 """What to try against skew and scarcity: one entry a remedy, with what it needs, discloses and has shown.
 
 A remedy's ``judge`` looks at a ``Situation`` and says ``try``, ``perhaps`` or ``no``, and why; then the part's own
-check (``unskew.core.conditions``) is asked with the cohort and the rounds that are planned. What a part discloses is
-what it declares (``unskew.parts.catalogue``). To advise a new part, add an entry to ``REMEDIES``; nothing else knows
+check (``unskew.core.conditions``) is asked with the cohort and the rounds that are planned, and the book of results
+(``unskew.report.evidence``) whether the part lost on data like this. What a part discloses is what it declares
+(``unskew.parts.catalogue``). To advise a new part, add an entry to ``REMEDIES``; nothing else knows
 their names.
 """
 
@@ -13,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from unskew.core.conditions import problem_of
-from unskew.parts.catalogue import disclosures
+from unskew.expression import parse
+from unskew.parts.catalogue import disclosures, parts
+from unskew.report.evidence import Evidence, Expected, form, points
 from unskew.report.situation import (
     FALLS_FAR,
     FALLS_ON_FASHION,
@@ -57,12 +60,12 @@ class Advice:
         return dict(vars(self))
 
 
-def advise(situation: Situation) -> list[Advice]:
-    """Every remedy judged, the fitting ones first."""
+def advise(situation: Situation, evidence: Evidence | None = None) -> list[Advice]:
+    """Every remedy judged, the fitting ones first; ``evidence`` is what was measured on data like this."""
     judged = []
     known = disclosures()
     for remedy in REMEDIES:
-        fit, why = suited(remedy, situation)
+        fit, why = suited(remedy, situation, evidence or Evidence())
         told = ", ".join(known.get(remedy.part, ()))
         judged.append(
             Advice(
@@ -80,15 +83,47 @@ def advise(situation: Situation) -> list[Advice]:
     return sorted(judged, key=lambda advice: order[advice.fit])
 
 
-def suited(remedy: Remedy, situation: Situation) -> Judgement:
-    """What the data calls for, unless the part's own check has something against it with what is planned."""
+def suited(remedy: Remedy, situation: Situation, evidence: Evidence) -> Judgement:
+    """What the data calls for, unless the part's own check or the book has something against it."""
+    if situation.one_class:
+        return "no", "all samples are of one class: there is nothing to learn"
+    values = remedy.asks(situation)
     fit, why = remedy.judge(situation)
-    problem = problem_of(remedy.part, situation.planned, **remedy.asks(situation))
-    if problem is None or fit == "no":
+    problem = problem_of(remedy.part, situation.planned, **values)
+    if fit == "no":
         return fit, why
-    if problem.refused or problem.share >= 0.5:
-        return "no", problem.sentence
-    return "perhaps" if problem.share >= 0.1 else fit, f"{why}; but {problem.sentence}"
+    if problem is not None:
+        if problem.refused or problem.share >= 0.5:
+            return "no", problem.sentence
+        fit, why = "perhaps" if problem.share >= 0.1 else fit, f"{why}; but {problem.sentence}"
+    lost = next((e for e in evidence.expected if e.lost and _is_usual(e.method, remedy.part, values)), None)
+    return (fit, why) if lost is None else ("perhaps", f"{why}; {_loss(lost, remedy.part)}")
+
+
+def _is_usual(method: str, part: str, values: Mapping[str, Any]) -> bool:
+    """Whether a method of the book is this part alone, with its defaults and the values that are advised."""
+    call, *more = parse(method)
+    if more or call.name != part:
+        return False
+    usual = {name: value.default for name, value in (parts()[part].parameters or {}).items()} | dict(values)
+    return all(usual[name] == value for name, value in (*zip(usual, call.args, strict=False), *call.kwargs))
+
+
+def _loss(lost: Expected, part: str) -> str:
+    """Where the book has a part lose most, and which other form of it gained there."""
+    worst = min(lost.measured, key=lambda m: m.weight * m.mean)
+    others = {
+        form(method): found
+        for method, found in worst.setting.gains.items()
+        if [call.name for call in parse(form(method))] == [part]
+        and found["half"] is not None
+        and found["mean"] > found["half"]
+    }
+    said = f"as it comes it lost points in the book: {worst}"
+    if others:
+        best = max(others, key=lambda method: others[method]["mean"] - others[method]["half"])
+        said += f", where {best} gained {points(others[best])}"
+    return said
 
 
 def _sem(s: Situation) -> Judgement:

@@ -63,7 +63,7 @@ class Diagnosis:
     advice: tuple[Advice, ...]
     record: Mapping[str, Any]
     names: tuple[str, ...] | None = None
-    evidence: Evidence = field(default_factory=lambda: Evidence((), ()))
+    evidence: Evidence = field(default_factory=Evidence)
 
     def _per_client(self) -> list[dict[str, Any]]:
         """Every client by its name."""
@@ -140,6 +140,7 @@ def diagnose(
     counts = np.asarray(counts)
     measured = skew(counts, scarce=scarce)
     situation = Situation.of(counts, measured, **plan)
+    evidence = evidence_for(situation)
     return Diagnosis(
         dataset=dataset,
         about=about or dataset,
@@ -159,10 +160,10 @@ def diagnose(
             _gini(measured),
             *_for_reference(measured),
         ),
-        advice=tuple(advise(situation)),
+        advice=tuple(advise(situation, evidence)),
         record=record or {},
         names=tuple(names) if names is not None else None,
-        evidence=evidence_for(situation),
+        evidence=evidence,
     )
 
 
@@ -172,6 +173,8 @@ def natural(record: Mapping[str, Any] | None, names: Sequence[str] | None) -> bo
 
 
 def _headline(s: Situation) -> str:
+    if s.one_class:
+        return "All samples are of one class: there is nothing to learn"
     if s.clients == 1:
         labels = "One client holds everything, so there is no label skew"
     elif s.by_chance:
@@ -236,7 +239,10 @@ def _spread(measured: Skew, natural: bool) -> Finding:
 
 def _missing(s: Situation) -> Finding:
     value = f"{s.single_class:.0%}"
-    if s.single_class >= 0.5:
+    if s.one_class:
+        meaning = "all samples are of one class"
+        evidence = ""
+    elif s.single_class >= 0.5:
         meaning = "most clients cannot tell any two classes apart; random cohorts swing from round to round"
         evidence = "Seol & Kim, figure 3: cases 1 and 2"
     elif s.all_classes == 0:

@@ -37,6 +37,7 @@ class Situation:
     median_size: float
     single_class: float  # share of clients that hold one class
     all_classes: float  # share of clients that hold every class
+    one_class: bool  # all samples, of all clients, are of the same class
     least_emd: float  # of the client nearest to the whole
     planned: Planned  # what a run would do with it
 
@@ -59,6 +60,7 @@ class Situation:
             median_size=float(np.median(skew.sizes)),
             single_class=float(np.mean(held == 1)),
             all_classes=float(np.mean(held == present)),
+            one_class=present < 2,
             least_emd=float(np.nanmin(skew.emd_per_client)),
             planned=Planned(counts.sum(axis=1), counts.shape[1], **plan).capped,
         )
@@ -79,7 +81,12 @@ class Situation:
     @property
     def by_chance(self) -> bool:
         """The EMD is about what blind dealing to clients of these sizes gives."""
-        return self.emd <= 1.1 * self.chance_emd + 0.02
+        return not beyond_chance(self.emd, self.chance_emd, self.ceiling)
+
+
+def beyond_chance(emd: float, chance: float, ceiling: float) -> float:
+    """The EMD above what blind dealing gives, of the most there can be above it; 0 where it is about the same."""
+    return 0.0 if emd <= 1.1 * chance + 0.02 else (emd - chance) / (ceiling - chance)
 
 
 def dealt_blindly(counts: npt.NDArray[Any]) -> tuple[float, float]:

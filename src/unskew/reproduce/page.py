@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unskew.report.evidence import Setting, held_out
+from unskew.report.situation import beyond_chance
 from unskew.reproduce.exhibit import Exhibit, exhibits
 from unskew.reproduce.making import as_markdown, rows_of, table_of
 from unskew.reproduce.results import STATES, Gain, Judged, Line, gain, judge, only_rows, signed, state
@@ -33,9 +34,10 @@ def evidence(lines: Mapping[str, Sequence[Line]]) -> list[dict[str, Any]]:
                         "group": group.name,
                         "said": group.said,
                         "dataset": str(group.experiment()[0]["dataset"]).partition("(")[0],
-                        "emd": round(skew["emd"] / skew["ceiling"], 3),
+                        "emd": round(beyond_chance(skew["emd"], skew["chance"], skew["ceiling"]), 3),
                         "sparsity": skew["sparsity"],
                         "median_size": skew["median_size"],
+                        "classes": skew["classes"],
                         "gains": found,
                     }
                 )

@@ -22,7 +22,7 @@ from unskew.data.partition.parameters import expression_of, parameters
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError, unknown
 from unskew.expression import parse_one, path_and_options, summary, write_value
-from unskew.report.about import about, shortly
+from unskew.report.about import about, shortly, totals
 from unskew.report.charts import client_class_matrix, client_sizes, emd_histogram
 from unskew.report.diagnosis import Diagnosis, diagnose
 from unskew.report.diagnosis_page import said
@@ -316,8 +316,9 @@ def partition_of_run(place: Path) -> dict[str, Any]:
     known = [str(name) for name in record.data.get("labels") or ()]
     names = known if len(known) == part.counts.shape[1] else None
     dataset = str(record.data.get("name") or "data")
-    held = f"{part.clients:,} clients · {int(part.sizes.sum()):,} training samples"
-    said_of_it = f"{dataset} · {shortly(part.record['expression'])} · seed {part.record['seed']} · {held}"
+    said_of_it = (
+        f"{dataset} · {shortly(part.record['expression'])} · seed {part.record['seed']} · {totals(part)}"
+    )
     found = diagnose(
         part.counts, dataset=dataset, about=said_of_it, labels=names, record=part.record, names=part.names
     )
