@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from unittest import mock
 
@@ -79,13 +79,17 @@ def pretend_device() -> torch.device | None:
         return None
 
     set_up(NAME)
+    ranges = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    for op in (aten.arange.default, aten.arange.start, aten.arange.start_step):
+        # by themselves they fill a tensor that grows meanwhile, which a stand-in does not
+        ranges.impl(op, partial(_carry_out_of, op), "PrivateUse1")  # type: ignore[no-untyped-call]
+    _KEPT.append(ranges)
     plain = torch.tensor
     # which loses its way to a device of Python's
     setattr(torch, "tensor", lambda data, *, device=None, **rest: plain(data, **rest).to(device))  # noqa: B010
-    _KEPT.append(torch.library.Library("_", "IMPL"))  # type: ignore[no-untyped-call]
-    _KEPT[0].fallback(  # type: ignore[no-untyped-call]
-        lambda op, *args, **kwargs: _carry_out(op, args, kwargs), "PrivateUse1"
-    )
+    all_others = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
+    all_others.fallback(_carry_out_of, "PrivateUse1")  # type: ignore[no-untyped-call]
+    _KEPT.append(all_others)
     return torch.device(NAME, 0)
 
 
@@ -160,6 +164,10 @@ def _carry_out(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return found
     known = {id(v.held): v for v in here}  # what changes in place stays the tensor that it is
     return _changed(found, lambda t: known[id(t)] if id(t) in known else _OnDevice(t))
+
+
+def _carry_out_of(op: Any, *args: Any, **kwargs: Any) -> Any:
+    return _carry_out(op, args, kwargs)
 
 
 def _tensors(value: Any) -> list[Tensor]:
