@@ -51,7 +51,7 @@ def closing(report: dict[str, Any]) -> list[str]:
     lines = []
     if peak := report["machine"].get("peak_multiply_adds_per_s"):
         lines = [
-            f"peak: a matrix product at {peak / 1e9:,.1f} G multiply-adds/s, the best seen during the run"
+            f"peak: {peak / 1e9:,.1f} G multiply-adds/s, of a large product or convolution: the best seen here"
         ]
     lines += [said for job in report["jobs"] if (said := meaning(job))]
     if "stopped" in report:
