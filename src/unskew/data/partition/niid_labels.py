@@ -53,7 +53,8 @@ class NiidLabels(Family):
         each = min(self.k, len(present))
         rng = task.generator("owners")
         owns = np.zeros((task.clients, task.classes), bool)
-        others = [np.delete(present, at) for at in range(len(present))]
+        index = np.arange(len(present) - 1)
+        others = present[index + (index >= np.arange(len(present))[:, None])]  # row by row all but one
         for client in range(task.clients):
             at = client % len(present)
             owns[client, rng.permutation(others[at])[: each - 1]] = owns[client, present[at]] = True
