@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Any
 class _Later(ModuleType):
     """Stands for a module until something of it is asked for."""
 
+    def __reduce__(self) -> Any:
+        return importlib.import_module, (self.__name__,)
+
     def __getattr__(self, name: str) -> Any:
         loaded = importlib.import_module(self.__name__)
         for called, module in list(sys.modules.items()):

@@ -215,4 +215,24 @@ def test_a_recording_that_does_something_else_is_not_used(monkeypatch: pytest.Mo
     assert set(used) == {None}
 
 
+def test_a_lifted_layer_that_does_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried as well, after the rest of the step was."""
+    import unskew.engines.recorded as recorded
+
+    def wrong(traced: Any, names: list[str], pool: Any) -> tuple[str, ...]:
+        found = lift(traced, names, pool)
+        for node in traced.graph.nodes:
+            if node.target is torch.ops.aten.index_add_.default:
+                node.kwargs = {"alpha": 2 * node.kwargs["alpha"]}
+        traced.recompile()
+        lifted.append(found)
+        return found
+
+    lift, lifted = recorded.lift_first_layers, list[tuple[str, ...]]()
+    monkeypatch.setattr(first_layer, "WORTH", float("inf"))
+    monkeypatch.setattr(recorded, "lift_first_layers", wrong)
+    assert off(Dense, FastCPU(workers=1, record=True)) < 1e-9
+    assert any(lifted)
+
+
 kept = RecordedStep._recording

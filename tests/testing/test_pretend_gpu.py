@@ -122,9 +122,9 @@ from unskew.testing.pretend_gpu import pretend_device
 
 assert can_fork()
 pretend_device()  # as on a machine with a GPU
+assert not can_fork()
 weight = torch.ones(2, requires_grad=True)
 weight.square().sum().backward()  # by the CPU, and yet autograd has threads for the GPU from here on
-assert not can_fork()
 ended = unskew.run(dataset="digits", clients=20, rounds=2, engine="fast", workers=2, model="linear", progress=False)
 print("rounds", ended.result["rounds"])
 """

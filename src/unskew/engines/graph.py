@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -30,32 +30,38 @@ def trace(step: Callable[..., Any], values: list[Tensor]) -> torch.fx.GraphModul
         return make_fx(step)(*[value.detach() for value in values])
 
 
-def shaken(values: list[Tensor]) -> list[Tensor]:
-    """Copies with other numbers in them, each by itself: a recording that is right only for those at hand shows."""
+def shaken(values: list[Tensor], but: Collection[int] = ()) -> list[Tensor]:
+    """Copies with other numbers in them, each by itself: a recording that is right only for those at hand shows.
+
+    ``but``: places of those that are copied as they are.
+    """
     drawing = torch.Generator().manual_seed(0)
 
-    def one(value: Tensor) -> Tensor:
+    def one(at: int, value: Tensor) -> Tensor:
         if 0 in value.stride():  # one number that is seen many times: nothing writes to it
             return value
         copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
-        if copy.is_floating_point():
+        if copy.is_floating_point() and at not in but:
             noise = torch.rand(copy.shape, generator=drawing, dtype=copy.dtype)
             copy.mul_(1 + 0.1 * noise).add_(noise, alpha=0.01)
         return copy
 
-    return [one(value) for value in values]
+    return [one(at, value) for at, value in enumerate(values)]
 
 
 def alike(some: list[Tensor], others: list[Tensor]) -> bool:
-    """Whether two lists hold the same numbers up to rounding, which counts by the largest of them."""
+    """Whether two lists hold the same numbers up to rounding, which is judged by the largest that differs at all."""
     with torch.no_grad():
-        sizes = [float(v.abs().max()) if v.numel() else 0.0 for v in some]
+        pairs = [(a, b) for a, b in zip(some, others, strict=True) if not torch.equal(a, b)]
+        sizes = [float(a.abs().max()) for a, _ in pairs]
         if not all(map(math.isfinite, sizes)):
             return True  # nothing can be told
-        apart = [float((a - b).abs().max()) if a.numel() else 0.0 for a, b in zip(some, others, strict=True)]
-    rounding = 1e3 * max((torch.finfo(v.dtype).eps for v in some), default=0.0)
-    least = max(sizes, default=0.0)
-    return all(off <= rounding * max(size, 0.1 * least, 1.0) for off, size in zip(apart, sizes, strict=True))
+        apart = [float((a - b).abs().max()) for a, b in pairs]
+    rounding = 1e3 * max((torch.finfo(a.dtype).eps for a, _ in pairs), default=0.0)
+    largest = max(sizes, default=0.0)
+    return all(
+        off <= rounding * max(size, 0.1 * largest, 1.0) for off, size in zip(apart, sizes, strict=True)
+    )
 
 
 def shapes_depend_on_numbers(graph: Graph) -> bool:

@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
-from unskew.engines.first_layer import lift_first_layers, plan_first_layers
+from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
 from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
@@ -76,7 +76,7 @@ def play_recorded(
             if key not in known:
                 if len(known) >= KEPT:
                     known.clear()
-                known[key] = _record(stepper, clients, padded, [*held], values, lift=first is not None)
+                known[key] = _record(stepper, clients, padded, [*held], values, first)
             step = known[key]
             if first is not None and (clients, step.lifted) != shown:
                 shown = clients, step.lifted
@@ -126,7 +126,12 @@ def _first_rows(stepper: Stepper, clients: int) -> dict[str, Tensor]:
 
 
 def _record(
-    stepper: Stepper, clients: int, padded: bool, names: list[str], values: list[Tensor], lift: bool
+    stepper: Stepper,
+    clients: int,
+    padded: bool,
+    names: list[str],
+    values: list[Tensor],
+    first: FirstLayers | None,
 ) -> Recording:
     def step(*given: Tensor) -> Tensor:
         x, y, now, *rest = given
@@ -145,16 +150,30 @@ def _record(
     traced = trace(step, [*values[:2], values[2].clone(), *aside])
     play = rewrite_graph(traced)
     as_written = torch.enable_grad()(step)
-    if not _does_as(as_written, play, values):
+    given = dict(zip(["x", "y", "now", *names], values, strict=True))
+    if not _does_as(as_written, play, given):
         return Recording(as_written)
-    lifted = lift_first_layers(traced, names, stepper.pool) if lift else ()
-    return Recording(traced.forward if lifted else play, lifted)
+    if first is None or not (lifted := lift_first_layers(traced, names, stepper.pool)):
+        return Recording(play)
+    here = FirstLayers(first.places[:clients], first.rows[:, :clients])
+
+    def play_lifted(*theirs: Tensor) -> None:
+        params = {k.removeprefix("params/"): v for k, v in zip(given, theirs, strict=True) if "params/" in k}
+        traced(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
+        here.end(params)
+
+    return (
+        Recording(traced.forward, lifted)
+        if _does_as(as_written, play_lifted, given)
+        else Recording(as_written)
+    )
 
 
-def _does_as(step: Callable[..., Any], play: Callable[..., Any], values: list[Tensor]) -> bool:
+def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str, Tensor]) -> bool:
     """Whether a recording does what the step does, on other numbers than it was recorded of."""
-    samples, rest = values[:2], values[2:]
-    mine, theirs = shaken(rest), shaken(rest)
+    samples, rest = list(given.values())[:2], list(given.values())[2:]
+    padding = {at for at, name in enumerate([*given][2:]) if name == "weight"}  # stays padding
+    mine, theirs = shaken(rest, padding), shaken(rest, padding)
     try:
         step(*samples, *mine)
         play(*samples, *theirs)

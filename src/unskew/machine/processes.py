@@ -9,24 +9,24 @@ import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
-from pathlib import Path
 from typing import Any
 
 
 def can_fork() -> bool:
     """Whether a fork of this process could train.
 
-    Not where CUDA was touched, and not where autograd has threads of its own. It starts them at the first gradient on a
-    machine with a GPU, also where that gradient is the CPU's, and a fork that lacks them refuses to take any.
+    Not on a machine with a GPU: there autograd starts threads with the first gradient, also of the CPU, and a fork of
+    such a process refuses to take any. Nothing tells for certain whether it has them yet.
     """
     import torch
 
-    if sys.platform != "linux" or torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-        return False
-    threads = Path("/proc/self/task").glob("*/comm")
-    with contextlib.suppress(OSError):  # one may end while they are read
-        return not any(name.read_text().startswith("pt_autograd") for name in threads)
-    return False
+    return sys.platform == "linux" and not torch.accelerator.is_available()
+
+
+def script_can_be_loaded() -> bool:
+    """Whether another process could load the script that runs: what is typed, or comes from a pipe, has no file."""
+    script = sys.modules["__main__"]
+    return getattr(script, "__file__", None) is not None or getattr(script, "__spec__", None) is not None
 
 
 def of_script(value: Any) -> bool:

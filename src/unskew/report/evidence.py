@@ -140,8 +140,8 @@ class Expected:
 
     @property
     def lost(self) -> bool:
-        """Whether it is sure to have lost, as far as the book can tell."""
-        return self.mean < 0 and self.mean + self.half <= 0
+        """Whether it is sure to have lost, as far as the book can tell, and was run in a setting that is near."""
+        return self.mean + self.half < 0 and is_near(self.measured[0].distance)
 
     @property
     def discloses(self) -> tuple[str, ...]:

@@ -286,5 +286,6 @@ def remembered(state: State) -> Tree:
 
 
 def apart(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> float:
-    """The largest difference between two trees of the same names, on whatever devices they lie."""
-    return max(float((one[k].cpu() - other[k].cpu()).detach().abs().max()) for k in one)
+    """The largest difference between two trees of the same names, on whatever devices they lie; NaN where one is."""
+    found = [(one[k].cpu() - other[k].cpu()).detach().abs().max().double() for k in one]
+    return float(torch.stack(found).max())

@@ -34,7 +34,7 @@ from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
 from unskew.machine.cores import cores
-from unskew.machine.processes import of_script
+from unskew.machine.processes import can_fork, of_script, script_can_be_loaded
 from unskew.notices import warn
 from unskew.progress import working
 
@@ -259,6 +259,8 @@ class FastCPU(Here):
         if self.count == 1:
             return
         problem, self.loads_script = untold(job)
+        if self.loads_script and not can_fork() and not script_can_be_loaded():
+            problem = "they cannot load what was typed here"
         if problem:
             warn(
                 f"one process trains instead of {self.count}, since the job cannot be sent to others ({problem}): "
