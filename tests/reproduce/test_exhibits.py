@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import unskew
 from unskew.cli import main
 from unskew.core.method import Method
 from unskew.errors import InputError
@@ -83,6 +84,18 @@ def test_an_exhibit_is_run_once_and_its_lines_are_kept(tmp_path) -> None:
         ("fedmix", 3),
         ("fedavg", 4),
     ]
+
+
+def test_a_line_of_a_model_that_is_calibrated_at_the_end_has_no_rounds_before_it(tmp_path) -> None:
+    """They are FedAvg's, and a mean over the last ten would be, too."""
+    settings = {"clients": 10, "cohort": 5, "rounds": 2, "epochs": 1, "progress": False}
+    unskew.run(dataset="digits", method="ccvr(virtual=20)", out=tmp_path / "end", **settings)
+    unskew.run(dataset="digits", method="ccvr(virtual=20, every=true)", out=tmp_path / "each", **settings)
+    end, each = (line_of(tmp_path / name, exhibit_of("flea-digits").groups[0]) for name in ("end", "each"))
+    assert "accuracy" not in end
+    assert "best" not in end
+    assert end["final"]["round"] == 2
+    assert len(each["accuracy"]) == 2
 
 
 @pytest.mark.usefixtures("quick_sweeps")

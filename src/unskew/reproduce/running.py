@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unskew.core.method import Method
 from unskew.files import write_file
 from unskew.reproduce.exhibit import Exhibit, Group, chosen_groups
 from unskew.reproduce.line_settings import KEPT, changed_settings
@@ -143,17 +144,21 @@ def line_of(folder: Path, group: Group) -> dict[str, Any]:
     result = kept.result
     judged = [line for line in kept.lines if line.get("global_test_accuracy") is not None]
     changed = spec.changed()
+    best = {"accuracy": result["best"]["accuracy"], "round": result["best"]["round"]}
+    curve = [round(line["global_test_accuracy"], 4) for line in judged]
+    # where the last model alone is calibrated, rounds before it are another method's
+    whole = all(part.due(last=False) for part in Method.parse(spec.method).calibrate)
     return {
         "exhibit": group.exhibit,
         "group": group.name,
         "method": spec.method,
         "seed": spec.seed,
         "setting": {name: changed[name] for name in KEPT if name in changed},
-        "best": {"accuracy": result["best"]["accuracy"], "round": result["best"]["round"]},
+        **({"best": best} if whole else {}),
         "final": {"accuracy": result["final"]["accuracy"], "round": result["final"]["round"]},
         "final_loss": result["final_loss"],
         "judged_every": spec.evaluate,
-        "accuracy": [round(line["global_test_accuracy"], 4) for line in judged],
+        **({"accuracy": curve} if whole else {}),
         **{name: result["totals"][name] for name in ("bytes_down", "bytes_up", "bytes_peer", "sample_steps")},
         **{name: result["skew"][name] for name in ("emd", "sparsity", "scarcity")},
         "version": __version__,
