@@ -119,14 +119,13 @@ def set_up(
     if isinstance(engine, FastGPU):
         loaded = replace(loaded, device=str(engine.device))
     built = build(spec, loaded, model, metrics or {}, counts)
-    check(
-        spec,
-        loaded,
-        built.net.outline(loaded.federation.dataset.shape),
-        built.cohort,
-        built.dealt,
-        built.metrics,
-    )
+    return _checked_start(spec, loaded, built, engine)
+
+
+def _checked_start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None) -> Setup:
+    """Refuse what cannot be run, then start."""
+    model = built.net.outline(loaded.federation.dataset.shape)
+    check(spec, loaded, model, built.cohort, built.dealt, built.metrics)
     return start(spec, loaded, built, engine)
 
 
@@ -152,15 +151,7 @@ def _set_up_sites(
     try:
         loaded = replace(load(spec, joined.federation, method), given=False)
         built = build(spec, loaded, None, metrics or {}, joined.counted)
-        check(
-            spec,
-            loaded,
-            built.net.outline(loaded.federation.dataset.shape),
-            built.cohort,
-            built.dealt,
-            built.metrics,
-        )
-        setup = start(spec, loaded, built, joined.engine)
+        setup = _checked_start(spec, loaded, built, joined.engine)
     except BaseException:
         joined.engine.close()
         raise
