@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule
 
+from unskew.engines.dense_products import mkl_is_half_as_fast, multiply_by_onednn
 from unskew.engines.graph import aten, calls, owner, swap
 from unskew.engines.recorded import rewrite_graph
 
@@ -23,6 +24,8 @@ def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
     _lay_out_alike(traced.graph)
     _work_in_place(traced.graph)
     _add_products(traced.graph, weights)
+    if mkl_is_half_as_fast():
+        multiply_by_onednn(traced.graph)
     traced.graph.eliminate_dead_code()
     traced.recompile()
     return traced.forward
@@ -113,8 +116,8 @@ def _add_products(graph: Graph, weights: int) -> None:
         if last < nodes.index(product) and not {*map(owner, product.args)} & {*moving}:
             with graph.inserting_before(product):
                 a, b = product.args
-                graph.call_function(
-                    aten.addmm_.default, (weight, graph.call_function(aten.mul.Tensor, (a, move)), b)
-                )
+                moved = graph.call_function(aten.mul.Tensor, (a, move))
+                moved.meta = a.meta
+                graph.call_function(aten.addmm_.default, (weight, moved, b))
             results[i] = None
     output.args = (results,)

@@ -203,7 +203,8 @@ def _added(
                 bool(torch.isfinite(v).all()) for t in trees for v in t.values() if v.is_floating_point()
             )
             for name, value in total.items() if done.sound else ():
-                value += weight * (done.params[name].to(torch.float64) - e.start[name])
+                change = done.params[name].to(torch.float64, copy=True)  # one piece of memory for all three
+                value += change.sub_(e.start[name]).mul_(weight)
             returns.append(replace(done, params={}, moved={}))
     board.write(row, total, False)
     return returns
