@@ -7,16 +7,16 @@ replayed), not in what it does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.func import vmap
 
 from unskew.core.net import Net
 from unskew.core.optimisers import clip, optimizer
+from unskew.core.over_clients import over_clients
 from unskew.core.slots import Batch, Local, Objective, Out, Step
 from unskew.core.types import Memory, Tree
 
@@ -93,20 +93,21 @@ def correct(training: LocalTraining, grads: Tree, params: Tree, inputs: StepInpu
 class LocalStep:
     """The step: loss, gradient, the gradient as parts correct and clip it, the optimiser's move.
 
-    Where clients are stacked, ``axes`` says which inputs have a row for each client. Clients do not touch each other,
+    Where clients are stacked, ``alike`` names the inputs that are one for all of them. Clients do not touch each other,
     so the gradient of the sum of their losses is each one's own gradient: the loss is vmapped, and one ordinary
     backward pass serves all.
     """
 
-    def __init__(self, training: LocalTraining, axes: StepInputs | None = None, compile: bool = False):
+    def __init__(self, training: LocalTraining, alike: Collection[str] | None = None, compile: bool = False):
         self.rule = optimizer(training.local)
         self._loss = {padded: _loss_of(training, padded) for padded in (False, True)}
         self._correct = {padded: _correction_of(training, padded) for padded in (False, True)}
         changed = [part for part in training.objectives if type(part).correct is not Objective.correct]
         self.corrects = bool(changed) or training.local.clip is not None
-        if axes is not None:
-            self._loss = {p: vmap(f, in_dims=(0, *axes)) for p, f in self._loss.items()}
-            self._correct = {p: vmap(f, in_dims=(0, 0, *axes)) for p, f in self._correct.items()}
+        if alike is not None:
+            rows = tuple(name not in alike for name in StepInputs._fields)
+            self._loss = {p: over_clients(f, (True, *rows)) for p, f in self._loss.items()}
+            self._correct = {p: over_clients(f, (True, True, *rows)) for p, f in self._correct.items()}
         if compile:
             self._loss = {p: torch.compile(f, dynamic=False) for p, f in self._loss.items()}
 

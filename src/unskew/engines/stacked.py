@@ -139,10 +139,8 @@ class Stepper:
 
     def __init__(self, training: LocalTraining, pool: Pool, block: ClientStack, compile: bool = False):
         self.training, self.pool, self.block = training, pool, block
-        anchored = 0 if block.own_anchor else None
-        masked = 0 if block.seeds is not None else None
-        axes = StepInputs(0, 0, 0, 0, anchored, 0, None, 0, 0, masked)  # type: ignore[arg-type]  # rows, not tensors
-        self.local_step = LocalStep(training, axes, compile)
+        one_for_all = {"shared": True, "anchor": not block.own_anchor, "seed": block.seeds is None}
+        self.local_step = LocalStep(training, {name for name, one in one_for_all.items() if one}, compile)
         self.state = self.local_step.rule.init(block.params)
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
