@@ -82,10 +82,10 @@ def test_rows_of_one_are_clients_alone(parts):
     rows = [*zip(inputs(1.0, 0), inputs(2.0, 1), inputs(3.0, 0), strict=True)]
     stacked = [torch.stack(row) for row in rows[1:4]]
     many = StepInputs({}, *stacked, {}, torch.ones(3, 2), NOTHING, NOTHING, NOTHING)
-    axes = StepInputs(0, 0, 0, 0, None, 0, None, 0, 0, None)  # type: ignore[arg-type]
     params = {k: v.detach().expand(3, *v.shape).clone().requires_grad_() for k, v in weights(found).items()}
     losses = torch.zeros(3, dtype=torch.float64)
-    LocalStep(found, axes)(params, many, {}, numbers(0.5, 0.5, 0.0), 0, losses, padded=True)
+    step = LocalStep(found, alike={"anchor", "shared", "seed"})
+    step(params, many, {}, numbers(0.5, 0.5, 0.0), 0, losses, padded=True)
     (w,) = params.values()
     for k, (wanted, value) in enumerate(alone):
         assert torch.allclose(w[k], wanted, atol=1e-12)
