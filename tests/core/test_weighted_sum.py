@@ -1,0 +1,50 @@
+"""The sum that a rule takes over clients: in float64, in blocks of eight, some columns at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from unskew.core import types
+from unskew.core.types import BLOCK, expand, weighted_sum
+
+
+def test_weighted_differences_worked_out_by_hand() -> None:
+    """0.25 x (3 - 1) + 0.75 x (7 - 1) = 5 for the weight, 0.25 x (2 - 4) + 0.75 x (8 - 4) = 2.5 for a number alone."""
+    tree = {"w": torch.tensor([[3.0], [7.0]]), "one": torch.tensor([2.0, 8.0])}
+    base = expand({"w": torch.tensor([1.0]), "one": torch.tensor(4.0)}, 2)
+    found = weighted_sum(tree, torch.tensor([0.25, 0.75]), base)
+    assert {k: (v.tolist(), v.dtype) for k, v in found.items()} == {
+        "w": ([5.0], torch.float64),
+        "one": (2.5, torch.float64),
+    }
+
+
+@pytest.mark.parametrize("clients", [1, BLOCK, BLOCK + 1, 3 * BLOCK])
+def test_how_many_columns_are_summed_at_a_time_changes_no_bit(
+    clients: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All at once, and 64 at a time, the last of them fewer; with starts of their own and with one for all."""
+    drawn = torch.Generator().manual_seed(0)
+    value, weights = torch.randn(clients, 5, 50, generator=drawn), torch.rand(clients, generator=drawn)
+    shared = torch.randn(5, 50, generator=drawn).expand(clients, 5, 50)
+    for base in (None, {"w": shared}, {"w": shared.clone()}):
+        whole = weighted_sum({"w": value}, weights, base)["w"]
+        with monkeypatch.context() as patched:
+            patched.setattr(types, "COLUMNS", 64)
+            assert torch.equal(weighted_sum({"w": value}, weights, base)["w"], whole)
+        exact = value.double() - (0 if base is None else base["w"].double())
+        assert torch.allclose(whole, (weights.double()[:, None, None] * exact).sum(0), atol=1e-14)
+
+
+def test_what_was_summed_stays_as_it_was() -> None:
+    """Also where it is float64 already and need not be converted."""
+    value = torch.ones(2, 3, dtype=torch.float64)
+    weighted_sum({"w": value}, torch.tensor([0.5, 0.5]), {"w": torch.ones(2, 3, dtype=torch.float64)})
+    assert value.tolist() == [[1.0] * 3] * 2
+
+
+def test_empty_tensors_and_no_clients() -> None:
+    """A tensor without numbers has a sum without numbers; of nobody there is no sum."""
+    assert weighted_sum({"none": torch.zeros(2, 0)}, torch.ones(2))["none"].shape == (0,)
+    assert weighted_sum({"w": torch.zeros(0, 3)}, torch.zeros(0)) == {}
