@@ -134,14 +134,14 @@ class LocalStep:
     ) -> Tree:
         """Move ``params``, which require gradients, and the optimiser's ``state`` in place; add to ``losses``.
 
-        Of stacked clients with a rate each, those with the rate 0 have finished, and only wait for others. The gradient
-        comes back.
+        Of stacked clients with a rate each, those whose batch is all padding have finished, and only wait for others:
+        not those with the rate 0, which a decay may come to. The gradient comes back.
         """
         grads, value = self.gradients(params, inputs, padded)
         with torch.no_grad():
             self.rule.step(params, grads, state, rate, count)
             if isinstance(rate, Tensor) and rate.dim():
-                value = torch.where(rate > 0, value, 0)
+                value = torch.where(inputs.weight[:, 0] > 0, value, 0)  # padding comes last
             losses += value
         return grads
 
