@@ -550,6 +550,20 @@ def test_a_cohort_too_large_to_keep_is_summed_where_it_trains(
 
 
 @pytest.mark.parametrize(
+    ("method", "sizes", "cohort"),
+    [("fedavg", (5, 0, 9, 4), 4), ("fedavg", (0, 0, 6), 1), ("feddyn+fedavg", (5, 3, 9, 4), 4)],
+)
+def test_a_sum_serves_clients_without_samples_and_parts_that_weigh_otherwise(
+    method: str, sizes: tuple[int, ...], cohort: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who holds nothing weighs nothing; FedDyn's h is a plain mean, also where the model is weighed by samples."""
+    expected = play(Method.parse(method), tiny(sizes), engine=Loop(), cohort=cohort)
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
+    found = play(Method.parse(method), tiny(sizes), engine=FastCPU(workers=1), cohort=cohort)
+    assert apart(expected.state, found.state) < 1e-12
+
+
+@pytest.mark.parametrize(
     ("device", "engine", "message"),
     [
         ("abacus", "auto", "there is no device 'abacus'; write cpu, cuda, cuda:1 or auto"),
