@@ -58,7 +58,8 @@ def test_every_need_has_no_second_name() -> None:
     for slot, hooks in RENAMED.items():
         assert not [hook for hook in hooks if hasattr(SLOTS[slot], hook)]
     text = " ".join(instead for hooks in RENAMED.values() for instead in hooks.values())
-    for field in Needs.__dataclass_fields__:
+    younger = {"plain_mean"}  # than the record: it never was a hook of its own
+    for field in Needs.__dataclass_fields__.keys() - younger:
         assert f"Needs({field}=" in text
     assert all(hasattr(Objective, hook) for hook in ("proximal_mu", "budget_factor"))
 

@@ -17,6 +17,8 @@ from unskew.core.round import play_round
 from unskew.core.slots import Exchange, Play, Visit
 from unskew.core.state import State
 from unskew.core.types import Leg, Tree, Update, weighted_sum
+from unskew.engines import Loop
+from unskew.engines.cpu.fast import FastCPU
 from unskew.errors import InputError
 from unskew.parts.aggregate import FedAvg
 from unskew.parts.schedule import Plain
@@ -26,7 +28,7 @@ from unskew.runs.running import run
 from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
 from unskew.seeds import generator
-from unskew.testing.toy_federation import apart, play, ready, tiny
+from unskew.testing.toy_federation import apart, normed, play, ready, tiny
 
 
 def rounds(
@@ -152,6 +154,25 @@ def test_answers_that_are_not_finite_are_rejected_and_named() -> None:
     assert sum(line["answered"] for line in lines) == 24 - rejected
     sizes = {line["bytes_up"] for line in lines}
     assert len(sizes) == 1
+
+
+@pytest.mark.parametrize("engine", [Loop, lambda: FastCPU(workers=1)], ids=["loop", "fast"])
+@pytest.mark.parametrize("method", ["fedntd", "moon"])
+def test_who_diverged_once_is_heard_again_where_clients_keep_batch_statistics(
+    engine: Any, method: str
+) -> None:
+    """The first round's rate makes every model infinite; what clients keep of it must not spoil the next rounds."""
+    settings = {
+        "lr": 1e25,
+        "decay": "exponential(1e-27)",
+        "precision": "fp32",
+        "batch_norm": "local",
+        "epochs": 3,
+    }
+    lines = play(
+        Method.parse(method), tiny((6, 6, 6, 6)), model=normed, engine=engine(), cohort=4, **settings
+    ).lines
+    assert [len(line.get("rejected", [])) for line in lines] == [4, 0, 0]
 
 
 def test_finite_looks_at_models_and_reports_of_any_shape() -> None:

@@ -72,23 +72,28 @@ def test_parts_correct_the_gradient_and_it_is_clipped_last():
 
 @pytest.mark.parametrize("parts", [(), (Marked(),)])
 def test_rows_of_one_are_clients_alone(parts):
-    """Two stacked clients move as each alone; one with the rate 0 only waits: it stays, and its loss is not counted."""
+    """Two stacked clients move as each alone; one whose batch is all padding only waits, and its loss is not counted.
+
+    One with the rate 0 and samples stays as it is, and has a loss all the same.
+    """
     found = training(*parts)
     alone = []
     for given in (inputs(1.0, 0), inputs(2.0, 1)):
         params, losses = weights(found), numbers(0.0)[0]
         LocalStep(found)(params, given, {}, 0.5, 0, losses)
         alone.append((next(iter(params.values())).detach(), losses))
-    rows = [*zip(inputs(1.0, 0), inputs(2.0, 1), inputs(3.0, 0), strict=True)]
-    stacked = [torch.stack(row) for row in rows[1:4]]
-    many = StepInputs({}, *stacked, {}, torch.ones(3, 2), NOTHING, NOTHING, NOTHING)
-    params = {k: v.detach().expand(3, *v.shape).clone().requires_grad_() for k, v in weights(found).items()}
-    losses = torch.zeros(3, dtype=torch.float64)
+    rows = [*zip(inputs(1.0, 0), inputs(2.0, 1), inputs(3.0, 0), inputs(2.0, 1), strict=True)]
+    x, y, weight = (torch.stack(row) for row in rows[1:4])
+    weight[2] = 0
+    many = StepInputs({}, x, y, weight, {}, torch.ones(4, 2), NOTHING, NOTHING, NOTHING)
+    params = {k: v.detach().expand(4, *v.shape).clone().requires_grad_() for k, v in weights(found).items()}
+    losses = torch.zeros(4, dtype=torch.float64)
     step = LocalStep(found, alike={"anchor", "shared", "seed"})
-    step(params, many, {}, numbers(0.5, 0.5, 0.0), 0, losses, padded=True)
+    step(params, many, {}, numbers(0.5, 0.5, 0.0, 0.0), 0, losses, padded=True)
     (w,) = params.values()
     for k, (wanted, value) in enumerate(alone):
         assert torch.allclose(w[k], wanted, atol=1e-12)
         assert float(losses[k]) == pytest.approx(float(value))
-    assert not w[2].any()
+    assert not w[2:].any()
     assert float(losses[2]) == 0
+    assert float(losses[3]) == pytest.approx(float(alone[1][1]))

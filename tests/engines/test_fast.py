@@ -36,6 +36,7 @@ from unskew.parts.select.uniform import Uniform
 from unskew.runs.choose_engine import device_of
 from unskew.runs.result import params_hash
 from unskew.runs.spec import Spec
+from unskew.testing.toy_federation import normed, play, tiny
 
 SIZES = [7, 13, 1, 9, 6, 5, 11, 3]
 METHODS = [
@@ -309,6 +310,30 @@ def test_every_optimiser_agrees(settings: dict[str, object]) -> None:
         )
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_rate_that_has_come_down_to_0_leaves_the_losses_as_they_are(engine: str) -> None:
+    """``linear`` ends at 0: those clients train on, and are not those who only wait for others to finish."""
+    plays = [play(Method.parse("fedavg"), engine=e, decay="linear") for e in (Loop(), ENGINES[engine]())]
+    expected, found = (p.lines[-1]["visits"][0]["loss"] for p in plays)
+    assert min(expected) > 0
+    assert found == pytest.approx(expected, rel=1e-3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("model", ["mlp(hidden=[6])", normed], ids=["dense", "normed"])
+@pytest.mark.parametrize(
+    "method",
+    ["flea(last, share=0.5)", "fedgen(start=1, steps=3)", "fedgen(variant=latent, match=1, steps=3)"],
+)
+def test_what_is_drawn_for_batches_of_different_sizes_agrees(engine: str, model: Any, method: str) -> None:
+    """Rows that only fill up what another client draws count nowhere, in batch norm neither."""
+    parsed, settings = Method.parse(f"{method}+dynamic(beta=2)"), {"model": model, "lr": 0.05, "cohort": 5}
+    expected, found = (
+        play(parsed, tiny((20, 1, 3, 7, 11)), engine=e, **settings) for e in (Loop(), ENGINES[engine]())
+    )
+    assert apart(expected.state, found.state) < 1e-9
+
+
 @pytest.mark.parametrize("model", ["mlp(hidden=[9])", "small_cnn"])
 def test_it_agrees_with_the_loop_in_float32(model: str) -> None:
     """One round of plain SGD: 1e-4."""
@@ -522,6 +547,20 @@ def test_a_cohort_too_large_to_keep_is_summed_where_it_trains(
     assert params_hash(played(crew, "mlp(hidden=[9])", method, torch.float64, 3).params) == params_hash(
         inline.params
     )
+
+
+@pytest.mark.parametrize(
+    ("method", "sizes", "cohort"),
+    [("fedavg", (5, 0, 9, 4), 4), ("fedavg", (0, 0, 6), 1), ("feddyn+fedavg", (5, 3, 9, 4), 4)],
+)
+def test_a_sum_serves_clients_without_samples_and_parts_that_weigh_otherwise(
+    method: str, sizes: tuple[int, ...], cohort: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who holds nothing weighs nothing; FedDyn's h is a plain mean, also where the model is weighed by samples."""
+    expected = play(Method.parse(method), tiny(sizes), engine=Loop(), cohort=cohort)
+    monkeypatch.setattr("unskew.engines.cpu.summed.LARGEST_STACK", 0)
+    found = play(Method.parse(method), tiny(sizes), engine=FastCPU(workers=1), cohort=cohort)
+    assert apart(expected.state, found.state) < 1e-12
 
 
 @pytest.mark.parametrize(

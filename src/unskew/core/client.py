@@ -13,8 +13,8 @@ from torch import Tensor
 from unskew.core.held import Made
 from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan
-from unskew.core.slots import Exchange, Upload, Visit
-from unskew.core.step import LocalStep, LocalTraining, StepInputs
+from unskew.core.slots import Batch, Exchange, Out, Upload, Visit
+from unskew.core.step import LocalStep, LocalTraining, StepInputs, task_loss
 from unskew.core.types import Memory, Message, Tree
 from unskew.core.upload import encode_change, message_bytes
 from unskew.data.dataset import normalise
@@ -173,7 +173,7 @@ def make_result(
             t=client_job.t,
             shared=client_job.shared[part.name],
             mine=client_job.mine[part.name],
-            gradient=lambda model: full_gradient(training, pool, client_job.held, model),
+            gradient=lambda model: full_gradient(training, pool, client_job, model),
         )
         back.uploads[part.name], back.memory[part.name] = part.report(visit)
     return encode_result(training, client_job, back) if client_job.encoders else back
@@ -195,13 +195,24 @@ def encode_result(training: LocalTraining, client_job: ClientJob, back: ClientRe
     )
 
 
-def full_gradient(training: LocalTraining, pool: Pool, held: Tensor, model: Tree, block: int = 512) -> Tree:
-    """The gradient of the task's mean loss over all the samples a client holds, statistics untouched."""
-    params = {k: model[k].detach().clone().requires_grad_() for k in training.net.trainable}
+def full_gradient(
+    training: LocalTraining, pool: Pool, client_job: ClientJob, model: Tree, block: int = 512
+) -> Tree:
+    """The gradient of the task's mean loss over all the samples a client holds, statistics untouched.
+
+    It is of the loss that the client trains on, with logits and class weights as parts have them (FedLC, Balanced).
+    """
+    net, parts, held = training.net, training.objectives, client_job.held
+    params = {k: model[k].detach().clone().requires_grad_() for k in net.trainable}
     total = {k: torch.zeros_like(v) for k, v in params.items()}
+    undrawn: dict[str, Tree] = {o.name: {} for o in parts}  # nothing is random here
+    known = client_job.anchor, client_job.census, client_job.shared, client_job.mine, undrawn
     for start in range(0, len(held), block):
         x, y = pool.take(held[start : start + block])
-        loss = training.net.task.loss(training.net.judge(params | training.net.statistics(model), x), y)
+        batch = Batch(x, y, torch.ones(len(y), dtype=x.dtype, device=x.device))
+        inputs = StepInputs({}, x, y, batch.weight, *known)
+        out = Out(net.judge(params | net.statistics(model), x), y)
+        loss = task_loss(parts, net, params, inputs, batch, out)
         found = torch.autograd.grad(loss, list(params.values()), allow_unused=True)
         for value, g in zip(total.values(), found, strict=True):
             if g is not None:

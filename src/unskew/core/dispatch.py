@@ -14,6 +14,7 @@ from torch import Tensor
 from unskew.core.budget import nearest
 from unskew.core.client import ClientJob, ClientResult
 from unskew.core.engine import Job, RoundInputs
+from unskew.core.faults import finite_rows
 from unskew.core.holdings import Holdings
 from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
@@ -150,7 +151,7 @@ def gather_results(
         for part in (*job.method.exchange, *job.method.encoders)
     }
     if job.batch_norm == "local":
-        memory[STATISTICS] = job.net.statistics(params)
+        memory[STATISTICS] = _own_statistics(job, params, len(rows))
     if job.batch_norm != "average":  # statistics stay at home: the update says that they did not move
         params = params | {k: base[k] for k in job.net.buffers}
     reach, pulled = _reached(job, leg, rows, returns)
@@ -179,6 +180,21 @@ def gather_results(
         if leg.upload and job.method.encoders
         else no_rows(),
     )
+
+
+def _own_statistics(job: Job, params: Tree, clients: int) -> Tree:
+    """What clients keep of batch norm. Averages that are no numbers would stay so in every visit to come: who has such
+    begins anew, with those of the first model."""
+    own = job.net.statistics(params)
+    sound = finite_rows([own], clients)
+    if sound.all():
+        return own
+
+    def mended(value: Tensor, first: Tensor) -> Tensor:
+        rows = sound.to(value.device).view(-1, *[1] * (value.dim() - 1))
+        return torch.where(rows, value, first.to(value.device))
+
+    return {k: mended(v, job.net.initial[k]) for k, v in own.items()}
 
 
 def weigh_results(leg: Leg, rows: Ids, roster: Roster) -> Tensor:

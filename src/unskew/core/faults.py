@@ -6,6 +6,7 @@ same faults, and a resumed run meets them again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unskew.core.types import Ids, Memory, Update
+from unskew.core.types import Ids, Memory, Tree, Update
 from unskew.errors import InputError
 from unskew.seeds import generator
 
@@ -76,15 +77,19 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
     """Which rows hold only finite numbers, in their model and in what parts report."""
     if (sound := getattr(update, "sound", None)) is not None:  # an update of sums has looked already
         return np.asarray(sound)
-    trees = [update.params, *update.uploads.values()]
-    good = torch.ones(len(update), dtype=torch.bool)
-    if not len(update):
-        return good.numpy()
+    return finite_rows([update.params, *update.uploads.values()], len(update)).numpy()
+
+
+def finite_rows(trees: Iterable[Tree], count: int) -> Tensor:
+    """Which of the ``count`` rows of stacked trees hold only finite numbers."""
+    good = torch.ones(count, dtype=torch.bool)
+    if not count:
+        return good
     for value in (v for tree in trees for v in tree.values()):
         if value.is_floating_point():
-            rows = value.reshape(len(update), value[:1].numel())
+            rows = value.reshape(count, value[:1].numel())
             sound = torch.isfinite(rows.sum(1))  # what is not finite stays in a sum, which takes one pass
             if not sound.all():  # a sum of large numbers may be infinite by itself
                 sound[~sound] = torch.isfinite(rows[~sound]).all(1)
             good &= sound.cpu()
-    return good.numpy()
+    return good

@@ -72,10 +72,10 @@ class Ledger:
         self.down.update(cohort.down)
         self.notes.update(cohort.notes)
 
-    def prepared(self, parts: Iterable[Prepare], roster: Roster) -> None:
-        """What raw samples were moved before round 0, and what the log says of the data that was prepared."""
-        for part in parts:
-            self.notes.update(part.notes(roster))
+    def prepared(self, parts: Iterable[tuple[Prepare, Roster]], roster: Roster) -> None:
+        """What raw samples were moved before round 0, and what the log says of the data as each part prepared it."""
+        for part, after in parts:
+            self.notes.update(part.notes(after))
         for sharing in roster.sharing:
             self.moved(sharing, roster.clients)
 
@@ -179,6 +179,12 @@ class Ledger:
         for part, numbers in told.items():
             if numbers and new:
                 self.views[part] += len(new) * len(numbers) * NUMBER_BYTES
+
+    def held_before(self, roster: Roster, after: Roster) -> dict[int, int]:
+        """How many samples clients had at hand once one view was made (``after``), before later ones (``roster``)."""
+        if after is roster:
+            return self.held
+        return {k: n - int(roster.sizes[k]) + int(after.sizes[k]) for k, n in self.held.items()}
 
     def learned(self, part: Prepare, notes: Mapping[str, Any]) -> None:
         """The server learnt from those who answered: what they told, and what the log says of it."""

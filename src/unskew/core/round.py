@@ -44,8 +44,8 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     store, roster = state.clients, job.roster
     views = []
     for part in method.prepare:
-        views.append((part, roster))
-        roster = part.expect(roster, t, server[part.name])
+        before, roster = roster, part.expect(roster, t, server[part.name])
+        views.append((part, before, roster))
     probes = sorted({name for part in method.parts for name in part.probes})
     ledger = Ledger(
         job.net.travelling_bytes(state.params, job.batch_norm),
@@ -53,7 +53,7 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         any(o.needs.global_model for o in method.objective) or bool(probes or method.encoders),
     )
     if t == 0:
-        ledger.prepared(method.prepare, roster)
+        ledger.prepared([(part, after) for part, _, after in views], roster)
         server = begin_parts(run, server, ledger)
     shared = method.hand_out(server, t)
     ledger.exchanges(method.parts, server, roster.clients)
@@ -61,7 +61,7 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
 
     def moment(clients: Ids) -> Moment:
         """These clients' data as it is in this round, with the views that they make of it."""
-        told = {part.name: part.hand_out(clients, t, known, server[part.name]) for part, known in views}
+        told = {part.name: part.hand_out(clients, t, known, server[part.name]) for part, known, _ in views}
         ledger.told_views(clients, told)
         return Moment(t, clients=clients, told=told)
 
@@ -143,8 +143,9 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     play = Play(t, last, run.cohort, roster, select, train, combine, rng, ledger.notes.update, ledger.told)
     name = method.schedule.name
     params, server[name] = method.schedule.round(play, state.params, server[name])
-    for part, known in views:
-        server[part.name], notes = part.learn(ledger.held, known, server[part.name])
+    for part, known, after in views:
+        held = ledger.held_before(roster, after)
+        server[part.name], notes = part.learn(held, known, server[part.name])
         ledger.learned(part, notes)
     server["trained"] = ledger.trained(server.get("trained", {}), roster.clients)
     return State(t + 1, params, server, store, seed), ledger.line()

@@ -69,6 +69,22 @@ def loss(training: LocalTraining, params: Tree, inputs: StepInputs, padded: bool
         out = Out(net.classify(params, features), batch.y, features)
     elif out is None:
         out = Out(net(params, batch.x), batch.y)
+    total = task_loss(parts, net, params, inputs, batch, out, batch.weight)
+    for part in parts:
+        total = total + part.penalty(inputs.seen_by(part, net, params, batch, out))
+    return total
+
+
+def task_loss(
+    parts: tuple[Objective, ...],
+    net: Net,
+    params: Tree,
+    inputs: StepInputs,
+    batch: Batch,
+    out: Out,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The task's own loss, with logits as parts change them and classes as they weigh them."""
     logits, weights = out.logits, None
     for part in parts:
         logits = part.logits(logits, inputs.seen_by(part, net, params, batch, out))
@@ -76,10 +92,7 @@ def loss(training: LocalTraining, params: Tree, inputs: StepInputs, padded: bool
         found = part.class_weights(inputs.seen_by(part, net, params, batch, out))
         if found is not None:
             weights = found if weights is None else weights * found
-    total = net.task.loss(logits, out.target, batch.weight, weights)
-    for part in parts:
-        total = total + part.penalty(inputs.seen_by(part, net, params, batch, out))
-    return total
+    return net.task.loss(logits, out.target, weight, weights)
 
 
 def correct(training: LocalTraining, grads: Tree, params: Tree, inputs: StepInputs, padded: bool) -> Tree:
@@ -135,14 +148,14 @@ class LocalStep:
     ) -> Tree:
         """Move ``params``, which require gradients, and the optimiser's ``state`` in place; add to ``losses``.
 
-        Of stacked clients with a rate each, those with the rate 0 have finished, and only wait for others. The gradient
-        comes back.
+        Of stacked clients with a rate each, those whose batch is all padding have finished, and only wait for others:
+        not those with the rate 0, which a decay may come to. The gradient comes back.
         """
         grads, value = self.gradients(params, inputs, padded)
         with torch.no_grad():
             self.rule.step(params, grads, state, rate, count)
             if isinstance(rate, Tensor) and rate.dim():
-                value = torch.where(rate > 0, value, 0)
+                value = torch.where(inputs.weight[:, 0] > 0, value, 0)  # padding comes last
             losses += value
         return grads
 

@@ -31,7 +31,10 @@ class ClientStack:
     weight: Tensor  # [steps, clients, batch] 0 on padding
     rate: Tensor  # [steps, clients] 0 where the client has finished
     active: list[int]  # [steps] how many clients are still training
-    padded: list[bool]  # [steps] whether one of those has a short batch
+    padded: list[
+        bool
+    ]  # [steps] whether one of those has a short batch, or numbers drawn for fewer rows than others
+    ragged: bool  # whether clients have numbers drawn for batches of different sizes, some of them padding
     seeds: Tensor | None  # [steps, clients] for dropout masks
     draws: dict[str, Tree]  # part -> [steps, clients, ...]
     params: Tree  # [clients, ...]
@@ -72,7 +75,8 @@ def split_into_blocks(
         weight[*at, column] = 1
         rate[steps_of, np.repeat(np.arange(clients), counts)] = np.repeat([e.lr for e in ordered], counts)
     active = [int((counts > s).sum()) for s in range(steps)]
-    padded = [bool((weight[s, : active[s]] == 0).any()) for s in range(steps)]
+    draws, ragged = _drawn(training, ordered, steps, dtype, device)
+    padded = [ragged or bool((weight[s, : active[s]] == 0).any()) for s in range(steps)]
     net = training.net
 
     def there(value: Any) -> Tensor:
@@ -95,8 +99,9 @@ def split_into_blocks(
         rate=there(rate).to(dtype),
         active=active,
         padded=padded,
+        ragged=ragged,
         seeds=seeds,
-        draws=_drawn(training, ordered, steps, dtype, device),
+        draws=draws,
         params=_stacked([{k: s[k] for k in net.trainable} for s in start], device),
         buffers=_stacked([{k: s[k] for k in net.buffers} for s in start], device),
         census=torch.stack([e.census for e in ordered]).to(device),
@@ -251,10 +256,11 @@ def _drawn(
     steps: int,
     dtype: torch.dtype,
     device: torch.device,
-) -> dict[str, Tree]:
-    """Every part's random numbers, padded to the longest client and the largest batch."""
+) -> tuple[dict[str, Tree], bool]:
+    """Every part's random numbers, padded to the longest client and the largest batch; and whether batches differ."""
     per_client = [draw_numbers(training, e, dtype) for e in client_jobs]
     found: dict[str, Tree] = {}
+    ragged = False
     for part in training.objectives:
         found[part.name] = {}
         for name in per_client[0][part.name]:
@@ -265,4 +271,5 @@ def _drawn(
                 inner = tuple(slice(n) for n in a.shape[1:])
                 held[: len(a), i][(slice(None), *inner)] = a
             found[part.name][name] = held.to(device)
-    return found
+            ragged = ragged or any(a.shape[1:] != arrays[0].shape[1:] for a in arrays)
+    return found, ragged

@@ -100,6 +100,20 @@ def test_the_servers_variate_is_the_mean_of_all_clients(schedule, faults, option
         assert float(c.abs().max()) > 0
 
 
+@pytest.mark.parametrize(
+    "loss", ["fedavg", "balanced", "balanced(counts=global)", "fedlc", "fedrs", "fedlc+balanced"]
+)
+def test_option_one_takes_the_gradient_of_the_loss_that_the_client_trains_on(loss):
+    """After one step on a client's whole data both options know the same gradient, whatever weighs its classes."""
+    one, two = (
+        play(Method.parse(f"scaffold({option})+{loss}"), rounds=1, epochs=1, batch=64).state.clients
+        for option in (1, 2)
+    )
+    for client, variate in one.rows["scaffold"].items():
+        for name, value in variate.items():
+            assert torch.allclose(value, two.rows["scaffold"][client][name], atol=1e-12)
+
+
 def test_under_sem_the_second_client_counts_the_steps_of_both():
     """Every variate after one round of SEM is the mean gradient of the whole model's way: -moved / (2 halves x lr)."""
     played = play(Method.parse("scaffold+sem"), tiny(sizes=[4, 4]), rounds=1, cohort=2)

@@ -16,7 +16,7 @@ from unskew.metrics import system_emd
 from unskew.parts.prepare import FedAug
 from unskew.parts.prepare.fedaug import additions, distances, levels
 from unskew.seeds import generator
-from unskew.testing.toy_federation import play
+from unskew.testing.toy_federation import play, ready
 
 SKEWED = holding([[14, 1, 1], [1, 14, 1], [2, 1, 13], [6, 5, 5]])
 
@@ -146,6 +146,23 @@ def test_who_lacks_a_class_is_left_and_counted():
         "left_for_lack_of_a_class": 2,
     }
     assert "fedaug" not in lines[1]
+
+
+@pytest.mark.parametrize("method", ["fed_data(0.2, budget=own)+fedaug(0.2)", "fedaug(0.2)+oversample"])
+def test_beside_other_parts_the_log_counts_its_own_copies_alone(method):
+    """Neither samples that were sent, which an epoch may leave out, nor those that are repeated afterwards."""
+    before = ready(Method.parse(method), SKEWED).job.roster.counts
+    made = additions(before, 0.2).sum()
+    told = play(Method.parse(method), SKEWED).lines[0]["fedaug"]
+    assert told["augmented"] == made
+    assert told["unaltered_share"] == pytest.approx(before.sum() / (before.sum() + made))
+
+
+def test_copies_made_beside_oversample_are_no_repeats():
+    """How much oversample lifts in the next round depends on what it repeated in this one, and on nothing else."""
+    plays = [play(Method.parse(m), SKEWED, cohort=4) for m in ("oversample", "oversample+fedaug(0.2)")]
+    alone, beside = (p.lines[0]["oversample"] for p in plays)
+    assert beside == alone
 
 
 def test_at_the_datas_own_emd_nothing_is_added():

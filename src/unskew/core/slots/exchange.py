@@ -82,7 +82,7 @@ class Visit:
     t: int
     shared: Tree
     mine: Memory
-    gradient: Callable[[Tree], Tree]  # the task's gradient over all the client's data at a model
+    gradient: Callable[[Tree], Tree]  # of the task's loss over all the client's data, at a model
 
 
 @dataclass

@@ -26,6 +26,9 @@ class Needs:
     single_models: bool = False
     """Single clients' models, in ``absorb`` or ``renew``: else an engine may bring back their sum alone."""
 
+    plain_mean: bool = False
+    """The sum of single clients' models in ``absorb``, each with the same weight, whatever they weigh in the model."""
+
     varying_sizes: bool = False
     """Room for rows, as ``unskew.core.exchanged_rows`` hands them out, whose number changes from round to round.
     ``batch_of`` knows how many of them count."""

@@ -52,12 +52,12 @@ class Prepare(Part):
     ) -> tuple[Memory, Mapping[str, Any]]:
         """What the server remembers once clients answered, and what the log says of them.
 
-        ``held`` is how many samples each of them had at hand, ``roster`` what it was before this part's view.
+        ``held`` is how many samples each of them had at hand by this part's view, ``roster`` what it was before it.
         """
         return memory, {}
 
     def notes(self, roster: Roster) -> Mapping[str, Any]:
-        """What the first round's log line says of the data that was prepared."""
+        """What the first round's log line says of the data that was prepared; ``roster`` is as this part leaves it."""
         return {}
 
     # --- a client

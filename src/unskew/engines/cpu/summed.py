@@ -31,16 +31,18 @@ class Summed(Update):
     sound: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [k] rows that are in it
 
     def weighted_delta(self, weights: Tensor, names: Iterable[str] | None = None) -> Tree:
-        scale = weights / self.raw
-        if not torch.allclose(scale, scale[:1].expand_as(scale), rtol=1e-12, atol=0):
+        some = self.raw != 0  # a client without samples weighs nothing, before and after
+        scale = weights[some] / self.raw[some]
+        if weights[~some].any() or not torch.allclose(scale, scale[:1].expand_as(scale), rtol=1e-12, atol=0):
             raise TypeError(
                 "a linear rule's weights may change by a common factor only once clients have trained"
             )
+        factor = scale[0] if len(scale) else 0.0
         total: Tree = {}
         for name in names or self.sums:
-            total[name] = self.sums[name][0] * scale[0]
+            total[name] = self.sums[name][0] * factor
             for block in self.sums[name][1:]:
-                total[name] = total[name] + block * scale[0]
+                total[name] = total[name] + block * factor
         return total
 
     def take(self, index: Any) -> Update:
@@ -66,6 +68,9 @@ def only_sum(job: Job, leg: Leg) -> bool:
     unknown = not job.roster.counted and any(part.reweighs for part in job.method.prepare)
     rows_needed = rows_needed or unknown  # then weights come with updates, and not before
     linear = job.method.aggregate.weighs_examples_only and leg.summable and not rows_needed
+    if linear and any(o.needs.plain_mean for o in job.method.objective):
+        one, other = raw_weights(job, torch.tensor([1.0, 2.0], dtype=torch.float64)).tolist()
+        linear = one == other  # else the rule's sum is not the part's
     return linear and len(leg.clients) * nbytes(leg.start) > LARGEST_STACK
 
 

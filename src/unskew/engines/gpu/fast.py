@@ -204,9 +204,14 @@ class FastGPU(Here):
         known = not tuned and leg.settings.per_class is None
         sizes = batch_sizes(job, round_inputs.roster) if known else batch
         few = sizes <= (EXACT_COMPILED if self.compile else EXACT)
-        exact = (job.net.norms and few) or job.net.mixes_rows(job.roster.dataset.shape)
+        block = split_into_blocks(training, client_jobs, job.dtype, self.device)
+        if any(block.draws.values()):  # there are no numbers for more rows than a batch may have
+            batch = min(batch, max(e.plan.batch for e in client_jobs))
+        # a graph of a short batch's own size takes no weights, by which batch norm tells padding among what is drawn
+        exact = job.net.norms and few and not block.ragged
+        exact = exact or job.net.mixes_rows(job.roster.dataset.shape)
         room = Room(size, steps, batch, exact)
-        block = padded_to(room, split_into_blocks(training, client_jobs, job.dtype, self.device))
+        block = padded_to(room, block)
         way = Prefixes if self._stacks(job, together) else Lanes
         stage = self._stage(way, training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)

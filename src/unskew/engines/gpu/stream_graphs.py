@@ -65,7 +65,8 @@ class Lanes:
                     if self.exact:
                         lane.play(sizes[s], padded=False)
                     else:
-                        lane.play(self.batch, padded=self.norms and sizes[s] < self.batch)
+                        short = block.ragged or sizes[s] < self.batch
+                        lane.play(self.batch, padded=self.norms and short)
         for lane in lanes:
             lane.end()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from unskew.core.slots import Exchange, Step, Visit
+from unskew.core.slots import Exchange, Needs, Step, Visit
 from unskew.core.types import Memory, Tree, Update, moved_by
 from unskew.errors import InputError
 from unskew.later import torch
@@ -37,6 +37,7 @@ class FedDyn(Exchange):
     name: ClassVar[str] = "feddyn"
     paper: ClassVar[str] = "Acar et al., ICLR 2021"
     implies: ClassVar[str] = "fedavg(uniform=true)"
+    needs: ClassVar[Needs] = Needs(plain_mean=True)
 
     alpha: float = 0.01
     weighted: bool = True

@@ -74,15 +74,15 @@ class FedAug(Prepare):
     def notes(self, roster: Roster) -> Mapping[str, Any]:
         if not roster.counted:
             return {}
-        held = int(roster.sizes.sum())
+        held, made = int(roster.sizes.sum()), int(roster.more.sum())
         lacking = 0
         for counts in roster.count_blocks():
             above = distances(counts) > self.target
             lacking += int(((counts == 0).any(1) & (counts.sum(1) > 0) & above).sum())
         return {
             "fedaug": {
-                "augmented": held - int(roster.budget.sum()),
-                "unaltered_share": float(roster.budget.sum() / max(1, held)),
+                "augmented": made,
+                "unaltered_share": float((held - made) / max(1, held)),
                 "emd": system_emd_of(roster.look_at_counts, roster.clients, roster.dataset.classes),
                 "left_for_lack_of_a_class": lacking,
             }
