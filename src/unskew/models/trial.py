@@ -146,7 +146,8 @@ def check_gradient(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
             f"the model {name} cannot be trained: its gradient cannot be taken ({reason}); where it uses "
-            "torch.utils.checkpoint, call the layers directly, and leave out what cuts the gradient off (no_grad, detach)"
+            "torch.utils.checkpoint, call the layers directly, and leave out what cuts the gradient off (no_grad, "
+            "detach)"
         ) from error
 
 
