@@ -252,7 +252,7 @@ def test_a_part_that_lost_on_such_data_is_not_to_be_tried() -> None:
     assert told["flea"].fit == "perhaps"
     assert told["flea"].why.endswith(
         "; as it comes it lost points in the book: -63.0 ± 3.8 in small clients (0.0 steps away), where "
-        "flea(decor=0.3) gained +6.1 ± 1.7"
+        "flea(LAYER, decor=0.3) gained +6.1 ± 1.7"
     )
     alone = advice_with({"flea(dense1)": (-63.0, 3.8), "flea(dense1, decor=0.3)": (1.0, 1.7)})
     assert alone["flea"].why.endswith("-63.0 ± 3.8 in small clients (0.0 steps away)")

@@ -324,7 +324,7 @@ def _judged_table(judged: list[tuple[Judged, Source]]) -> Table:
     """A row a cell; whose runs they are is told where some were made here."""
     from rich.table import Table
 
-    from unskew.reproduce.results import signed
+    from unskew.report.evidence import signed
 
     columns: dict[str, list[str]] = {
         "setting": [one.group.said for one, _ in judged],

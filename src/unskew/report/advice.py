@@ -16,7 +16,7 @@ from typing import Any, Literal
 from unskew.core.conditions import problem_of
 from unskew.expression import parse
 from unskew.parts.catalogue import disclosures, parts
-from unskew.report.evidence import Evidence, Expected, form, points
+from unskew.report.evidence import LAYER, Evidence, Expected, form, points
 from unskew.report.situation import (
     FALLS_FAR,
     FALLS_ON_FASHION,
@@ -105,7 +105,10 @@ def _is_usual(method: str, part: str, values: Mapping[str, Any]) -> bool:
     call, *more = parse(method)
     if more or call.name != part:
         return False
-    usual = {name: value.default for name, value in (parts()[part].parameters or {}).items()} | dict(values)
+    known = parts()[part].parameters or {}
+    usual = {name: LAYER if name == "layer" else value.default for name, value in known.items()} | dict(
+        values
+    )
     return all(usual[name] == value for name, value in (*zip(usual, call.args, strict=False), *call.kwargs))
 
 

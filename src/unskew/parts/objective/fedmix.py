@@ -153,9 +153,8 @@ class FedMix(Exchange):
             # statistics come as an argument and are copied, since this pass is not to move them
             net = copy.copy(step.net)
             net.held = {k: v.clone() for k, v in statistics.items()}
-            with kernels.sdpa_kernel(
-                kernels.SDPBackend.MATH
-            ):  # the fused kernels of attention have no second derivative
+            # the fused kernels of attention have no second derivative
+            with kernels.sdpa_kernel(kernels.SDPBackend.MATH):
                 return net.task.loss(net(step.params, x), own, batch.weight)
 
         slope: Tensor = torch.func.grad(first)(batch.x, step.net.held)
