@@ -133,6 +133,14 @@ def test_a_command_that_fails_at_random_is_one_sentence_and_code_1(
         main(["--debug", "run", *SMALL, "--out", "other"])
 
 
+def test_one_client_is_one_and_few_bytes_are_not_none(capsys: pytest.CaptureFixture[str]) -> None:
+    one = ["--clients", "1", "--cohort", "1", "--rounds", "1", "--model", "linear", "--evaluate-clients"]
+    out, _ = said(capsys, "run", *one, "--client-test", "0.2", "--out", "run")
+    assert re.search(r"sparsity 0\.00, 1 client\n", re.sub(" +\n", "\n", out))
+    assert "on one client's own samples" in " ".join(out.split())
+    assert re.search(r"cost +5\.20 kB moved", out)
+
+
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_an_error_in_code_of_ones_own_says_where(
     workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -206,7 +206,7 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_written(tmp_path
     ) as told:
         played(budget="10B", rounds=2, out=tmp_path / "never")
     assert not (tmp_path / "never").exists()
-    assert f"{whole:.4g} B in all" in str(told.value)
+    assert f"{whole:,} B in all" in str(told.value)
     enough = re.search(r"write budget = (.*) for all 2 rounds", str(told.value))
     assert enough is not None
     assert len(played(budget=enough[1], rounds=2).folder.lines) == 2

@@ -87,7 +87,10 @@ class Table:
                     f"column {column!r} of {place.where} cannot be both the label and a client column"
                 )
             if (gap := np.asarray(frame[column].isna())).any():
-                raise InputError(f"column {column!r} of {place.where} is empty in {place.first(gap)}")
+                raise InputError(
+                    f"column {column!r} of {place.where}, which says who holds a row, is empty in {int(gap.sum())} of "
+                    f"{len(gap)} rows, first in {place.first(gap)}; fill them in, or take those rows out"
+                )
         told, left = None, _several(self.drop)
         if self.test_column is not None and held is None:
             told = read_test_column(
@@ -262,6 +265,8 @@ def read_table(path: Path, sep: str | None = None) -> DataFrame:
         raise
     except pandas.errors.EmptyDataError:
         raise InputError(f"{path} is empty; its first line must name the columns") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not written in UTF-8; save it as CSV in UTF-8 and read that") from None
     except Exception as error:  # damaged Parquet metadata may raise anything
         why = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} cannot be read as a table ({why})") from None
@@ -318,11 +323,22 @@ def _read_text(path: Path, sep: str) -> DataFrame:
     return frame
 
 
+def separator_of(path: Path, trained: str | None) -> str | None:
+    """What separates the columns of a file that a model is to judge: as in training, unless its first line has none."""
+    if trained is None or path.suffix.lower() in (".parquet", ".pq"):
+        return trained
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        return trained if trained in lines.readline() else None
+
+
 def _other_separator(header: str, path: Path | str) -> InputError | None:
     """What to say of a header that is a single name, if the columns seem to be separated by another sign."""
     for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if sign in header:
-            return InputError(f"{path} seems to be separated by {word}; write sep={sign!r}")
+            name = Path(path).name
+            return InputError(
+                f'{path} seems to be separated by {word}; write sep={sign!r}, as in "{name}(sep={sign!r})"'
+            )
     return None
 
 
@@ -349,7 +365,7 @@ def _labels(values: Series, place: Place) -> Array:
         where = place.first(broken)
         raise InputError(
             f"the label {values.name!r} of {place.where} must be whole numbers or words, "
-            f"but {where} has {array[broken][0]}"
+            f"but {where} has {array[broken][0]}; name classes by words, or choose another label"
         )
     if (large := too_large_label(array)).any():
         raise InputError(
