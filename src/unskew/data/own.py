@@ -55,6 +55,11 @@ def from_arrays(
         if values.ndim != 1 or len(values) != samples:
             raise InputError(
                 f"{what} must hold one label for each of {samples} samples, not the shape {values.shape}"
+                + (
+                    f"; of one-hot rows give {what}.argmax(1)"
+                    if values.ndim == 2 and len(values) == samples
+                    else ""
+                )
             )
     names, coded = class_codes({what: values for what, (values, _) in sides.items()}, labels)
     aside = {key: plain_array(values, f"column {key!r}") for key, values in (columns or {}).items()}

@@ -201,6 +201,10 @@ def test_a_bad_expression_is_refused_in_one_sentence(said: str, sentence: str) -
             "min_samples = 0 to allow empty ones",
         ),
         (lambda: partition([0.5, 1], "iid", 1), "the labels must be whole numbers, not float64"),
+        (
+            lambda: partition("digits", "iid", 1),
+            "the labels must be whole numbers, not the word 'digits'; give unskew.load('digits')",
+        ),
         (lambda: partition(["a", "b"], "iid", 1), "the labels must be whole numbers, not <U1"),
         (lambda: partition([0, -1], "iid", 1), "the labels must not be negative, but sample 1 has -1"),
         (lambda: partition([], "iid", 1), "there are no samples to partition"),
