@@ -335,3 +335,18 @@ def test_clients_who_stay_alone_have_their_own_models(tmp_path: Path) -> None:
     assert np.array_equal(back.predict(x, client=1).probabilities, ended.predict(x, client=1).probabilities)
     with pytest.raises(InputError, match="local_only makes no global model"):
         back.predict(x)
+    for one in (ended, back):
+        with pytest.raises(InputError, match="there is no client 'west': clients of this run have numbers"):
+            one.predict(x, client="west")
+        with pytest.raises(InputError, match="client 99 has no model of its own: it has not trained"):
+            one.predict(x, client=99)
+
+
+def test_a_client_that_is_not_there_is_named_beside_those_who_are(patients: Path, tmp_path: Path) -> None:
+    alone = unskew.run(
+        dataset=patients / "patients.csv", label="outcome", partition="by(site)", cohort=3, impute="median",
+        method="local_only", rounds=1, out=tmp_path / "alone", progress=False,
+    )  # fmt: skip
+    for one in (alone, unskew.load_run(tmp_path / "alone")):
+        with pytest.raises(InputError, match="there is no client 'west'; did you mean 'east'"):
+            one.predict(patients / "patients.csv", client="west")
