@@ -234,7 +234,8 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
         ({"columns": {"site": [1, 2]}}, "column 'site' has the shape (2,) for 20 samples"),
         (
             {"y": np.arange(20)},
-            "no class of own data has two samples, so none can be held out; give x_test or test=0",
+            "no class of own data has two samples, so none can be held out; see that the labels are classes, or give "
+            "samples to test on",
         ),
         ({"test": 1.0}, "the share held out for testing must be at least 0 and below 1, not 1.0"),
         ({"kind": "imgae"}, "there is no kind of data 'imgae'; did you mean 'image'?"),

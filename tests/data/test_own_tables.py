@@ -246,6 +246,22 @@ def test_numbers_with_commas_are_not_taken_for_words(number: str, tmp_path: Path
     assert load(path, sep=";", drop="b", test=0).table.used == ("a",)
 
 
+def test_a_name_that_a_header_has_twice_is_refused(tmp_path: Path) -> None:
+    """As a DataFrame's is."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,a,label\n1,2,x\n3,4,y\n")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path} has two columns called 'a'; give every column its own name"
+
+
+def test_classes_that_differ_in_capitals_or_spaces_alone_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,label\n" + "".join(f"{k / 2},{('Yes', 'No', 'no ')[k % 3]}\n" for k in range(12)))
+    with pytest.warns(UserWarning, match="has 'No' and 'no ', which differ in capitals or spaces alone"):
+        assert load(path).labels == ("No", "Yes", "no ")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
 def test_another_encoding_is_told_to_be_one(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"

@@ -82,7 +82,8 @@ def split_held_out(y: Array, test: float, seed: int, name: str) -> Array:
     held = hold_out(y, test, seed)
     if test > 0 and not held.any():
         raise InputError(
-            f"no class of {name} has two samples, so none can be held out; give x_test or test=0"
+            f"no class of {name} has two samples, so none can be held out; see that the labels are classes, or "
+            "give samples to test on"
         )
     return held
 

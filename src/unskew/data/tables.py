@@ -317,10 +317,23 @@ def _read_text(path: Path, sep: str) -> DataFrame:
                 f"line 2 of {path} has {names + first.index.nlevels} values, the header {names} names; "
                 "name every column or take out what has no name"
             ) from None
+    _refuse_twice(path, sep)
     last = len(frame.columns) - 1
     if last and frame.columns[last] == f"Unnamed: {last}" and frame.iloc[:, last].isna().all():
         frame = frame.iloc[:, :last]  # a comma at the end of every line
     return frame
+
+
+def _refuse_twice(path: Path, sep: str) -> None:
+    """A name that the header has twice; pandas would call the second one a.1, and nobody looks for that."""
+    import pandas
+
+    header = pandas.read_csv(path, sep=sep, skipinitialspace=True, header=None, nrows=1, dtype=str).iloc[0]
+    names = header.dropna()
+    if (twice := names.duplicated()).any():
+        raise InputError(
+            f"{path} has two columns called {names[twice].iloc[0]!r}; give every column its own name"
+        )
 
 
 def separator_of(path: Path, trained: str | None) -> str | None:
@@ -372,7 +385,20 @@ def _labels(values: Series, place: Place) -> Array:
             f"the label {values.name!r} of {place.where} is {array[large][0]} in {place.first(large)}, too large a "
             "number to tell classes apart by; write smaller numbers or words"
         )
-    return array.astype(str) if array.dtype.kind not in "iufb" else array
+    if array.dtype.kind in "iufb":
+        return array
+    words = array.astype(str)
+    alike: dict[str, str] = {}
+    for word in np.unique(words).tolist():
+        other = alike.setdefault(word.strip().casefold(), word)
+        if other != word:
+            warnings.warn(
+                f"the label {values.name!r} of {place.where} has {other!r} and {word!r}, which differ in capitals or "
+                "spaces alone and are two classes; write them alike if they are one",
+                stacklevel=2,
+            )
+            break
+    return words
 
 
 def _column(values: Series) -> Array:
