@@ -30,6 +30,12 @@ def test_every_word_can_be_written_and_read_again(word: str) -> None:
         ("by(größe)", "cannot read 'by(größe)' at 'öße)'; put the name in quotes, \"größe\""),
         ("by(it's)", 'cannot read "by(it\'s)" at "\'s)"; put the name in quotes, "it\'s"'),
         ("dirichlet(0.1;5)", "cannot read 'dirichlet(0.1;5)' at ';5)'; write it like name(1, key=2)"),
+        ("t.csv(sep=;)", "cannot read 't.csv(sep=;)' at ';)'; put the value in quotes, \";\""),
+        (
+            "./my/net.py:Net(8)",
+            "cannot read './my/net.py:Net(8)' at './my/net.py:Net(8)'; write net:Net, as Python would import it from "
+            "the folder of net.py",
+        ),
         ("größe(1)", "cannot read 'größe(1)' at 'öße(1)'; write it like name(1, key=2)"),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
+
+import pytest
 
 USE = """
 import sys
@@ -27,3 +30,13 @@ def test_torch_takes_its_place_everywhere_with_its_first_use() -> None:
     """Parts are read without it; modules imported before and after that have torch itself."""
     done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("done\n", 0), done.stderr
+
+
+@pytest.mark.parametrize("name", ["unskew", "unskew.models", "unskew.report"])
+def test_every_public_name_of_a_package_is_found_when_it_is_asked_for(name: str) -> None:
+    """And then stands there; another is no attribute, in Python's own words."""
+    package = importlib.import_module(name)
+    for public in package.__all__:
+        assert vars(package).get(public, getattr(package, public)) is vars(package)[public]
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nothing'"):
+        package.nothing  # noqa: B018

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from unskew.later import looks_up
 from unskew.version import __version__ as __version__
 
 logging.getLogger("unskew").addHandler(logging.NullHandler())  # who listens decides what is shown, and where
@@ -58,13 +58,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC]
 
 
-def __getattr__(name: str) -> Any:
-    """Public names are looked up when first used: torch takes a second to load, and ``--help`` needs none."""
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'unskew' has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"unskew.{_PUBLIC[name]}"), name)
-    globals()[name] = found
-    return found
+__getattr__ = looks_up(__name__, _PUBLIC)  # torch takes a second to load, and ``--help`` needs none
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
+import traceback
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 
 LONGEST = 1200
 """Letters that a sentence may have: what is quoted in it can be of any length."""
@@ -38,6 +42,29 @@ class RunFailed(RuntimeError):
 
     def __init__(self, sentence: object):
         super().__init__(one_line(sentence))
+
+
+def own_line(error: BaseException) -> str:
+    """The line of a user's own file in which an error came up, as "mine.py, line 7"; nothing where it is ours.
+
+    Own is what is neither unskew's nor installed with Python.
+    """
+    if (told := getattr(error, _OWN_LINE, None)) is not None:
+        return str(told)  # by the process in which it came up
+    others = tuple(f"{place}{os.sep}" for place in (Path(__file__).parent, sys.prefix, sys.base_prefix))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(("<", *others)):
+            return f"{os.path.relpath(frame.filename)}, line {frame.lineno}"
+    return ""
+
+
+def keep_traceback(error: BaseException) -> None:
+    """Let an error that goes to another process tell there where it came up: a traceback does not travel."""
+    setattr(error, _OWN_LINE, own_line(error))
+    error.add_note("In a worker process:\n" + "".join(traceback.format_exception(error)).rstrip())
+
+
+_OWN_LINE = "own_line_of_unskew"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

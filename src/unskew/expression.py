@@ -195,11 +195,15 @@ def number(word: str, where: str = "") -> int | float:
 
 def _remedy(text: str, at: int) -> str:
     """What to write instead of a sign that no word has: mostly a column's name or a path that needs quotes."""
+    if file := re.match(r"[^()\"]*?(\w+)\.py:(\w+)", text):
+        return f"write {file[1]}:{file[2]}, as Python would import it from the folder of {file[1]}.py"
     sign = next(at + k for k, letter in enumerate(text[at:]) if not letter.isspace())
     begun = re.search(r"[^()\[\],=+\s\"]*$", text[:sign])
     word = (begun[0] if begun else "") + re.split(r"[()\[\],=+\"]", text[sign:])[0].rstrip()
     if "(" in text[:sign] and word and (word[0].isalpha() or word[0] in "_/~"):
         return f"put the {'path' if '/' in word else 'name'} in quotes, {write_value(word)}"
+    if "(" in text[:sign] and word and text[:sign].rstrip().endswith("="):
+        return f"put the value in quotes, {write_value(word)}"
     return "write it like name(1, key=2)"
 
 

@@ -24,6 +24,12 @@ def import_object(path: str, kind: str) -> Any:
             sys.path.insert(0, here)
             module = importlib.import_module(module_name)
     except Exception as error:  # the import runs the user's code
+        if module_name.endswith(".py") or "/" in module_name:
+            stem = Path(module_name).stem
+            raise InputError(
+                f"{path} names a file, and a {kind} is named as Python imports it: write {stem}:{name} in the folder "
+                f"of {stem}.py, or with that folder on PYTHONPATH"
+            ) from None
         raise InputError(
             f"cannot import {module_name!r} for the {kind} {path} ({type(error).__name__}: {error}); write "
             "package.module:Class, as Python would import it from here"

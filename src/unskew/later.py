@@ -1,4 +1,6 @@
-"""torch, loaded by the first line that computes with it: it takes a second, and to read or refuse a method takes none.
+"""What is loaded when it is first used: torch, and a package's public names.
+
+torch takes a second, and to read or refuse a method takes none of it:
 
     from unskew.later import torch
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +29,22 @@ class _Later(ModuleType):
             if called.partition(".")[0] == "unskew" and vars(module).get(loaded.__name__) is self:
                 setattr(module, loaded.__name__, loaded)
         return getattr(loaded, name)
+
+
+def looks_up(package: str, public: Mapping[str, str]) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a package whose public names are imported when they are first asked for.
+
+    ``public`` says in which module below the package each is.
+    """
+
+    def look_up(name: str) -> Any:
+        if name not in public:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = getattr(importlib.import_module(f"{package}.{public[name]}"), name)
+        setattr(sys.modules[package], name, found)  # so that it is asked for once
+        return found
+
+    return look_up
 
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from unskew.cli import demo_experiment as demo
-from unskew.cli import main
+from unskew.cli import main, stopping
+from unskew.cli.demo import Bars
 from unskew.core.method import Method
 from unskew.runs.experiment_file import read_toml
 from unskew.runs.folder import read_folder
@@ -102,6 +103,13 @@ def test_a_run_that_fails_is_named_beside_the_others(
     monkeypatch.setattr(demo, "sweep", one_fails)
     assert main(["demo"]) == 1
     assert "method=sem,seed=1 failed: out of luck" in capsys.readouterr().out
+
+
+def test_an_interrupt_that_python_dropped_still_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next word of its runs does, as in a sweep."""
+    monkeypatch.setattr(stopping, "_stopping", True)
+    with pytest.raises(KeyboardInterrupt):
+        Bars(False)([])
 
 
 @pytest.mark.parametrize(("there", "said"), [("file", "is a file"), ("folder", "holds no demo")])

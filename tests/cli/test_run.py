@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -117,17 +119,54 @@ def test_a_command_that_fails_at_random_is_one_sentence_and_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No traceback without --debug."""
-    import sys
 
     def broken(*args: object, **kwargs: object) -> None:
         raise RuntimeError("the sky fell")
 
-    monkeypatch.setattr(sys.modules["unskew.runs.rounds"], "play_round", broken)
+    monkeypatch.setattr("unskew.runs.rounds.play_round", broken)
     out, err = said(capsys, "run", *SMALL, "--out", "run", "--json", code=1)
-    assert (out, err.strip()) == ("", "error: RuntimeError: the sky fell (add --debug for the traceback)")
+    assert out == ""
+    where = r"\(\S*test_run\.py, line \d+; add --debug for the traceback\)"
+    assert re.fullmatch(f"error: RuntimeError: the sky fell {where}", err.strip())
     assert json.loads(Path("run/result.json").read_text())["status"] == "failed"
     with pytest.raises(RuntimeError, match="the sky fell"):
         main(["--debug", "run", *SMALL, "--out", "other"])
+
+
+def test_one_client_is_one_and_few_bytes_are_not_none(capsys: pytest.CaptureFixture[str]) -> None:
+    one = ["--clients", "1", "--cohort", "1", "--rounds", "1", "--model", "linear", "--evaluate-clients"]
+    out, _ = said(capsys, "run", *one, "--client-test", "0.2", "--out", "run")
+    assert re.search(r"sparsity 0\.00, 1 client\n", re.sub(" +\n", "\n", out))
+    assert "on one client's own samples" in " ".join(out.split())
+    assert re.search(r"cost +5\.20 kB moved", out)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_error_in_code_of_ones_own_says_where(
+    workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line of the user's file, also out of a worker process, whose whole traceback --debug then shows."""
+    own = f"sad_{workers}"
+    Path(f"{own}.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from unskew.parts import Objective\n"
+        "@dataclass(frozen=True)\n"
+        "class Sad(Objective):\n"
+        '    """Fails."""\n'
+        f'    name: ClassVar[str] = "{own}"\n'
+        '    paper: ClassVar[str] = "nobody\'s"\n'
+        "    def penalty(self, step):\n"
+        '        raise KeyError("joy")\n'
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    words = ["run", *SMALL[:-1], "fast", "--method", f"{own}:Sad", "--workers", workers]
+    _, err = said(capsys, *words, "--out", "run", code=1)
+    assert err.strip().endswith(f"error: KeyError: 'joy' ({own}.py, line 10; add --debug for the traceback)")
+    with pytest.raises(KeyError) as problem:
+        main(["--debug", *words, "--out", "other"])
+    whole = "".join(traceback.format_exception(problem.value))
+    assert f'{own}.py", line 10, in penalty' in whole
 
 
 def test_methods_lists_every_part_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
@@ -219,6 +258,7 @@ REFUSED = {
         "no run can be written to field.toml/run (not a directory); choose another folder",
     ),
     "a sweep": ("run sweep.toml", "sweep.toml has a [sweep] table; run it with `unskew sweep sweep.toml`"),
+    "a folder": ("run .", ". is a folder; name an experiment file, such as grid.toml"),
     "no file": ("run missing.toml", "there is no experiment file missing.toml"),
     "not a run": ("resume nothing", "nothing is not a run folder: it has no spec.json"),
     "no such folder": ("resume missing", "missing is not a run folder: it has no spec.json"),

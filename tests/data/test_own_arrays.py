@@ -178,7 +178,10 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
         ({"x": X[:0], "y": []}, "x has the shape (0, 3); give at least one row of features a sample"),
         ({"x": [["a", "b"]] * 20}, "x must hold numbers, not <U1"),
         ({"y": Y[:19]}, "y must hold one label for each of 20 samples, not the shape (19,)"),
-        ({"y": np.eye(20)}, "y must hold one label for each of 20 samples, not the shape (20, 20)"),
+        (
+            {"y": np.eye(20)},
+            "y must hold one label for each of 20 samples, not the shape (20, 20); of one-hot rows give y.argmax(1)",
+        ),
         ({"y": Y + 0.5}, "labels must be whole numbers or words, but sample 0 of y has 0.5"),
         (
             {"y": _with(Y.astype(float), (4,), np.nan)},
@@ -231,7 +234,8 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
         ({"columns": {"site": [1, 2]}}, "column 'site' has the shape (2,) for 20 samples"),
         (
             {"y": np.arange(20)},
-            "no class of own data has two samples, so none can be held out; give x_test or test=0",
+            "no class of own data has two samples, so none can be held out; see that the labels are classes, or give "
+            "samples to test on",
         ),
         ({"test": 1.0}, "the share held out for testing must be at least 0 and below 1, not 1.0"),
         ({"kind": "imgae"}, "there is no kind of data 'imgae'; did you mean 'image'?"),

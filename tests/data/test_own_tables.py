@@ -133,12 +133,14 @@ def _gap(column: str, row: int, value: object) -> pd.DataFrame:
         (
             _gap("subject", 3, None),
             {"label": "activity", "client": "subject"},
-            "column 'subject' of {path} is empty in line 5",
+            "column 'subject' of {path}, which says who holds a row, is empty in 1 of 20 rows, first in line 5; fill "
+            "them in, or take those rows out",
         ),
         (
             FRAME,
             {"label": "speed"},
-            "the label 'speed' of {path} must be whole numbers or words, but line 3 has 0.05263157894736842",
+            "the label 'speed' of {path} must be whole numbers or words, but line 3 has 0.05263157894736842; "
+            "name classes by words, or choose another label",
         ),
         (
             FRAME,
@@ -186,7 +188,10 @@ def test_semicolons_are_noticed(tmp_path: Path) -> None:
     path.write_text("a;label\n1;x\n2;y\n3;x\n4;y\n")
     with pytest.raises(InputError) as caught:
         load(path)
-    assert str(caught.value) == f"{path} seems to be separated by semicolons; write sep=';'"
+    assert (
+        str(caught.value)
+        == f"{path} seems to be separated by semicolons; write sep=';', as in \"t.csv(sep=';')\""
+    )
     assert load(f"{path}(sep=';')").labels == ("x", "y")
 
 
@@ -215,8 +220,55 @@ def test_semicolons_are_noticed_with_decimal_commas_too(tmp_path: Path) -> None:
     """There the lines have more values than the header only because the commas are no separators."""
     path = tmp_path / "t.csv"
     path.write_text("a;label\n1,5;x\n2,5;y\n")
-    with pytest.raises(InputError, match=r"seems to be separated by semicolons; write sep=';'$"):
+    with pytest.raises(InputError, match=r"seems to be separated by semicolons; write sep=';', as in"):
         load(path)
+
+
+def test_a_value_that_needs_quotes_is_told_so_with_the_files_own_name(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a;label\n1;x\n2;y\n")
+    with pytest.raises(InputError) as caught:
+        load(f"{path}(sep=;)")
+    assert str(caught.value) == f"cannot read '{path}(sep=;)' at ';)'; put the value in quotes, \";\""
+
+
+@pytest.mark.parametrize("number", ["36,5", "1.234,5", "1,234", "-0,5e3"])
+def test_numbers_with_commas_are_not_taken_for_words(number: str, tmp_path: Path) -> None:
+    """As programs write them in much of Europe; one-hot or passed over they would be lost."""
+    path = tmp_path / "t.csv"
+    path.write_text("a;b;label\n" + "".join(f"{k};{number};{'xy'[k % 2]}\n" for k in range(8)))
+    with pytest.raises(InputError) as caught:
+        load(path, sep=";")
+    assert str(caught.value) == (
+        f"column 'b' of {path} holds numbers with commas, such as '{number}'; write a decimal point and no other sign, "
+        "or drop=b"
+    )
+    assert load(path, sep=";", drop="b", test=0).table.used == ("a",)
+
+
+def test_a_name_that_a_header_has_twice_is_refused(tmp_path: Path) -> None:
+    """As a DataFrame's is."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,a,label\n1,2,x\n3,4,y\n")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path} has two columns called 'a'; give every column its own name"
+
+
+def test_classes_that_differ_in_capitals_or_spaces_alone_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("a,label\n" + "".join(f"{k / 2},{('Yes', 'No', 'no ')[k % 3]}\n" for k in range(12)))
+    with pytest.warns(UserWarning, match="has 'No' and 'no ', which differ in capitals or spaces alone"):
+        assert load(path).labels == ("No", "Yes", "no ")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_another_encoding_is_told_to_be_one(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("größe,label\n1,x\n2,y\n", encoding=encoding)
+    with pytest.raises(InputError) as caught:
+        load(path)
+    assert str(caught.value) == f"{path} is not written in UTF-8; save it as CSV in UTF-8 and read that"
 
 
 @pytest.mark.parametrize("labels", [["2e300", "1e300"], [2**63 + 5, 2**63 + 6]])

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from unskew.errors import InputError
 from unskew.models import BatchNorm, Dropout, SplitModel, adapt, context, trees
@@ -315,6 +316,22 @@ class TestRefusals:
         with pytest.raises(InputError) as error:
             adapt(nn.Sequential(layer, nn.Flatten(), nn.Linear(64, 3)))
         assert str(error.value) == sentence
+
+    @pytest.mark.filterwarnings("ignore:None of the inputs")
+    @pytest.mark.parametrize("use_reentrant", [False, True])
+    def test_layers_that_are_called_again_for_the_gradient(self, use_reentrant: bool) -> None:
+        """Checkpointing, in both of torch's ways: the second call would not see the weights of the step."""
+
+        class Thrifty(nn.Sequential):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                found: torch.Tensor = checkpoint(super().forward, x, use_reentrant=use_reentrant)
+                return found
+
+        module = Thrifty(nn.Flatten(), nn.Linear(64, 3))
+        with pytest.raises(InputError, match="gradient cannot be taken") as error:
+            adapt(module, SHAPE)
+        assert "torch.utils.checkpoint, call the layers directly" in str(error.value)
+        assert "\n" not in str(error.value)
 
     @pytest.mark.parametrize("layer", [nn.AlphaDropout(0.5), nn.RReLU()])
     def test_randomness_inside_forward(self, layer: nn.Module) -> None:

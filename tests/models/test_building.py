@@ -121,7 +121,12 @@ class TestOwnModels:
         ("name", "sentence"),
         [
             ("my_zoo:Nett", "there is no 'Nett' in 'my_zoo'; write package.module:Class"),
-            ("my_zoo:value", "my_zoo:value is a int; name a class or function that makes an nn.Module"),
+            (
+                "my_zoo.py:Net",
+                "my_zoo.py:Net names a file, and a model is named as Python imports it: write my_zoo:Net in the folder "
+                "of my_zoo.py, or with that folder on PYTHONPATH",
+            ),
+            ("my_zoo:value", "my_zoo:value is of type int; name a class or function that makes an nn.Module"),
             ("my_zoo:number", "my_zoo:number gives a int, but a model must be a torch nn.Module"),
             (
                 "my_zoo:Needy",

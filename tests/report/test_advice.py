@@ -93,8 +93,30 @@ def test_sharing_samples_needs_a_client_worth_sharing_from() -> None:
 
 
 def test_a_lone_client_is_advised_nothing() -> None:
-    """One client has no peers, no cohort and no skew."""
+    """One client has no peers, no cohort and no skew, however scarce its samples are."""
     assert {a.fit for a in advice_for(even(1, 1000)).values()} == {"no"}
+    assert {a.fit for a in advice_for(even(1, 3)).values()} == {"no"}
+
+
+def test_where_all_take_part_there_is_nobody_to_choose() -> None:
+    assert advice_for(one_class_each(40, 20), cohort=39)["kld"].fit == "try"
+    everybody = advice_for(one_class_each(40, 20), cohort=40)["kld"]
+    assert everybody.fit == "no"
+    assert everybody.why == "all clients take part in every round, so there is none to choose"
+
+
+def test_skew_by_chance_is_not_called_mild() -> None:
+    """Clients of one sample have the largest EMD that there is; their labels are not even."""
+    advised = advice_for(one_class_each(40, 1))
+    for part in ("fedaug", "daca", "scaffold"):
+        assert advised[part].why == "skew is no more than chance here, and it gained where there is more"
+
+
+def test_a_threshold_is_told_as_it_is_scaled() -> None:
+    """Two even classes have EMDs of up to 1, ten of up to 1.8: 1.0 and 1.2 there are 0.56 and 0.67 here."""
+    advised = advice_for(np.array([[700, 300], [300, 700]] * 20))
+    assert advised["scaffold"].why == "there is little drift to correct below EMD 0.56"
+    assert advised["fedaug"].why.startswith("below EMD 0.67 ")
 
 
 def test_fitting_remedies_come_first() -> None:
@@ -252,7 +274,7 @@ def test_a_part_that_lost_on_such_data_is_not_to_be_tried() -> None:
     assert told["flea"].fit == "perhaps"
     assert told["flea"].why.endswith(
         "; as it comes it lost points in the book: -63.0 ± 3.8 in small clients (0.0 steps away), where "
-        "flea(decor=0.3) gained +6.1 ± 1.7"
+        "flea(LAYER, decor=0.3) gained +6.1 ± 1.7"
     )
     alone = advice_with({"flea(dense1)": (-63.0, 3.8), "flea(dense1, decor=0.3)": (1.0, 1.7)})
     assert alone["flea"].why.endswith("-63.0 ± 3.8 in small clients (0.0 steps away)")

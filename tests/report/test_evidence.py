@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from unskew.report.diagnosis import diagnose
-from unskew.report.evidence import Evidence, Likeness, Setting, book, form, gather, held_out
+from unskew.report.evidence import Evidence, Likeness, Setting, book, form, gather, held_out, points, told
 
 Gain = tuple[float, float | None]
 
@@ -155,10 +157,28 @@ def test_one_seed_makes_nothing_sure() -> None:
     assert found.recommended is None
 
 
-def test_a_form_knows_no_layer() -> None:
-    """So that what was found with one model speaks for another; other values stay."""
-    assert form("flea(conv2, variant=code)") == "flea(variant=code)"
-    assert form("flea(block0)") == "flea"
+def test_what_does_not_fit_is_passed_over_and_said_to_be() -> None:
+    """By a part: sem+fedprox is surest and sem does not fit; scaffold, which does, is next."""
+    found = around(setting("a", 0.8, 100, **{"sem+fedprox": 9.0, "scaffold": 4.0}))
+    assert found.recommended == "sem+fedprox"
+    fitting = replace(found, unfit=frozenset({"sem"}))
+    assert fitting.recommended == "scaffold"
+    assert "does not fit here, see above: sem+fedprox." in fitting.headline
+    nothing = replace(found, unfit=frozenset({"sem", "scaffold"}))
+    assert nothing.recommended is None
+    assert "No other method that was run near this data is sure to gain over FedAvg." in nothing.headline
+
+
+def test_a_gain_that_rounds_to_nothing_has_no_sign() -> None:
+    assert points({"mean": -0.04, "half": 0.2}) == "0.0 ± 0.2"
+    assert told({"sem": {"mean": -0.04, "half": 0.2, "seeds": 2}}, 4) == "sem 0.0 ± 0.2 (2 seeds)"
+    assert points({"mean": -0.06, "half": None}) == "-0.1 (1 seed)"
+
+
+def test_a_form_has_a_word_for_the_layer() -> None:
+    """So that what was found with one model speaks for another, and can be written; other values stay."""
+    assert form("flea(conv2, variant=code)") == "flea(LAYER, variant=code)"
+    assert form("flea(block0)") == "flea(LAYER)"
     assert form("sem(pairing=emd)") == "sem(pairing=emd)"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import CodeType, FunctionType
 
 import pytest
 
@@ -10,6 +11,7 @@ import unskew
 from unskew.cli import main
 from unskew.core.method import Method
 from unskew.errors import InputError
+from unskew.import_object import import_object
 from unskew.reproduce.curves import draw_curves
 from unskew.reproduce.exhibit import chosen_groups, exhibit_of, exhibits
 from unskew.reproduce.running import line_of, read_kept, run_exhibit
@@ -30,6 +32,26 @@ def test_the_file_of_an_exhibit_is_sound(name: str) -> None:
         assert set(group.differs) <= set(group.methods)
         measured = {"emd", "ceiling", "chance", "sparsity", "median_size", "classes"}
         assert measured <= set(group.skew), "the diagnosis cannot compare a split that was not measured"
+
+
+@pytest.mark.parametrize("name", [name for name, exhibit in exhibits().items() if not exhibit.groups])
+def test_an_exhibit_takes_the_flags_that_its_function_reads(name: str) -> None:
+    """Of the function that makes its rows and those that it hands ``Wanted`` on to; another flag would be in vain."""
+
+    def named(code: CodeType) -> set[str]:
+        inner = (named(const) for const in code.co_consts if isinstance(const, CodeType))
+        return set(code.co_names).union(*inner)
+
+    def read(function: FunctionType, seen: set[FunctionType]) -> set[str]:
+        seen.add(function)
+        names = named(function.__code__)
+        others = [function.__globals__.get(word) for word in names]
+        on = [f for f in others if isinstance(f, FunctionType) and "Wanted" in f.__annotations__.values()]
+        return names.union(*(read(f, seen) for f in on if f not in seen))
+
+    exhibit = exhibit_of(name)
+    heeded = read(import_object(exhibit.makes, "exhibit"), set())
+    assert set(exhibit.takes) == heeded & {"rounds", "seeds", "data_folder"}
 
 
 def test_the_papers_numbers_are_those_that_are_printed() -> None:

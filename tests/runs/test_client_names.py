@@ -241,7 +241,7 @@ def test_clients_on_their_own_are_listed_by_name() -> None:
     )
     assert [one["client"] for one in ended.result["own_models"]["each"]] == list(SITES)
     assert ended.client_model("south") is not None
-    with pytest.raises(InputError, match="'west' has no model"):
+    with pytest.raises(InputError, match="there is no client 'west'"):
         ended.client_model("west")
 
 

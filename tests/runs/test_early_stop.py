@@ -459,3 +459,8 @@ def test_a_sweep_goes_on_with_cells_that_another_rule_had_ended(tmp_path: Path) 
     (again,) = plan_cells(settings, {"seed": [0]}, tmp_path / "ruled")
     assert (again.status, again.renewed) == ("waiting", {"stop": None})
     assert resume(again.folder, progress=False, **again.renewed).state.round == 4
+
+
+def test_many_of_a_small_unit_are_written_out() -> None:
+    (amount,) = read_budget("1B")
+    assert [amount.say(spent) for spent in (7776, 360240)] == ["7776 B", "360,240 B"]

@@ -139,6 +139,23 @@ def test_predict_writes_a_table_with_names_and_probabilities(
     assert told["predictions"][0]["prediction"] == found["prediction"][0]
 
 
+def test_numbers_of_classes_and_of_rows_are_told_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Classes 1 and 2; a file with another separator is read all the same, and one of classes 0 and 1 is noticed."""
+    x, words = unscaled()
+    frame = pd.DataFrame(x, columns=["a", "b"]).assign(label=(words == "ill") + 1)
+    frame.to_csv(tmp_path / "semi.csv", index=False, sep=";")
+    unskew.run(dataset=f"{tmp_path}/semi.csv(sep=';')", out=tmp_path / "run", **SETTINGS)  # type: ignore[arg-type]
+    frame.assign(label=frame["label"] - 1).to_csv(tmp_path / "comma.csv", index=False)
+    assert main(["predict", f"{tmp_path}/run", f"{tmp_path}/comma.csv", "-o", f"{tmp_path}/out.csv"]) == 0
+    said = capsys.readouterr().out
+    assert "of class 1" in said.splitlines()[0]
+    assert "rows of 0 cannot be: the model knows 1, 2" in said
+    assert main(["predict", f"{tmp_path}/run", f"{tmp_path}/semi.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unknown_classes"] == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -318,3 +335,18 @@ def test_clients_who_stay_alone_have_their_own_models(tmp_path: Path) -> None:
     assert np.array_equal(back.predict(x, client=1).probabilities, ended.predict(x, client=1).probabilities)
     with pytest.raises(InputError, match="local_only makes no global model"):
         back.predict(x)
+    for one in (ended, back):
+        with pytest.raises(InputError, match="there is no client 'west': clients of this run have numbers"):
+            one.predict(x, client="west")
+        with pytest.raises(InputError, match="client 99 has no model of its own: it has not trained"):
+            one.predict(x, client=99)
+
+
+def test_a_client_that_is_not_there_is_named_beside_those_who_are(patients: Path, tmp_path: Path) -> None:
+    alone = unskew.run(
+        dataset=patients / "patients.csv", label="outcome", partition="by(site)", cohort=3, impute="median",
+        method="local_only", rounds=1, out=tmp_path / "alone", progress=False,
+    )  # fmt: skip
+    for one in (alone, unskew.load_run(tmp_path / "alone")):
+        with pytest.raises(InputError, match="there is no client 'west'; did you mean 'east'"):
+            one.predict(patients / "patients.csv", client="west")

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from unskew.cli.stopping import Interrupted, stopped_as_by_ctrl_c
-from unskew.errors import InputError, RunFailed, one_line
+from unskew.errors import InputError, RunFailed, one_line, own_line
 from unskew.machine.memory import memory_sentence
 from unskew.progress import voice
 from unskew.renamed import Renamed
@@ -140,5 +140,6 @@ def _main(words: list[str]) -> int:
         if (sentence := memory_sentence(error)) is not None:
             complain("error:", "red", sentence)
             return 2
-        complain("error:", "red", f"{type(error).__name__}: {error} (add --debug for the traceback)")
+        where = f"{line}; " if (line := own_line(error)) else ""
+        complain("error:", "red", f"{type(error).__name__}: {error} ({where}add --debug for the traceback)")
         return 1

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from unskew.cli import options
 from unskew.cli.app import app
+from unskew.cli.stopping import HeedStop
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -136,6 +137,7 @@ class Bars:
             self.bars.stop()
 
     def __call__(self, cells: list[Cell]) -> None:
+        HeedStop().round_ended(None)
         now = [cell for cell in cells if cell.status in ("done", "failed") and cell.name not in self.ended]
         if not now and time.monotonic() - self.looked < 0.5:
             return

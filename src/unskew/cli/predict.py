@@ -12,6 +12,7 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.options import Json
+from unskew.data.cells import listed
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,13 +89,16 @@ def summary(answers: Prediction) -> dict[str, Any]:
         "left_out": answers.left_out,
         "predicted": {name: counts.get(name, 0) for name in answers.classes},
         "accuracy": answers.accuracy,
+        "unknown_classes": list(answers.unknown_classes),
     }
 
 
 def _said(answers: Prediction, out: Path | None) -> str:
     told = summary(answers)
     ranked = sorted(told["predicted"].items(), key=lambda one: -one[1])
-    some = ", ".join(f"{count:,} {name}" for name, count in ranked[:8] if count)
+    # "11 1, 9 0" could be read as any number
+    of = "of class " if any(name[:1].isdigit() for name in answers.classes) else ""
+    some = ", ".join(f"{count:,} {of}{name}" for name, count in ranked[:8] if count)
     rows, answered = told["rows"], told["rows"] - told["left_out"]
     many = f"{rows:,}" if answered == rows else f"{answered:,} of {rows:,}"
     lines = [f"{many} predicted: {some}" + (" …" if len(ranked) > 8 and ranked[8][1] else "")]
@@ -103,7 +107,10 @@ def _said(answers: Prediction, out: Path | None) -> str:
             f"{told['left_out']:,} rows lack a value and have no answer (the run was trained with impute=drop)"
         )
     if told["accuracy"] is not None:
-        lines.append(f"{told['accuracy']:.4f} of them are right, by the classes that the input tells")
+        said = f"{told['accuracy']:.4f} of them are right, by the classes that the input tells"
+        if strange := told["unknown_classes"]:
+            said += f"; rows of {listed(strange)} cannot be: the model knows {listed(answers.classes)}"
+        lines.append(said)
     if out is not None:
         lines.append(f"written to {out}")
     return "\n".join(lines)

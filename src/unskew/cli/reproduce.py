@@ -101,6 +101,12 @@ def reproduce(
         _refuse(
             [flag for flag in given if flag in own], f"{name} has no cells, only rows that are made on a CPU;"
         )
+        for word, flag in (("rounds", "--rounds"), ("seeds", "--seeds"), ("data_folder", "--data-folder")):
+            if flag in given and word not in exhibit.takes:
+                what = {"rounds": "trained", "seeds": "drawn by seeds", "data_folder": "read from files"}[
+                    word
+                ]
+                raise InputError(f"the rows of {name} are not {what}; leave {flag} out")
     place = out or Path("runs") / "reproduce" / name
     _check_place(place)
     group = None if draw is None else _check_picture(exhibit, cells or [], draw)
@@ -318,7 +324,7 @@ def _judged_table(judged: list[tuple[Judged, Source]]) -> Table:
     """A row a cell; whose runs they are is told where some were made here."""
     from rich.table import Table
 
-    from unskew.reproduce.results import signed
+    from unskew.report.evidence import signed
 
     columns: dict[str, list[str]] = {
         "setting": [one.group.said for one, _ in judged],

@@ -168,14 +168,26 @@ def _tested(tested: dict[str, Any]) -> str:
     """How clients do on their own test samples."""
     if not tested["clients"]:
         return "nobody was tested: no client has both trained and test samples of its own"
-    said = f"{tested['mean']:.4f} mean test accuracy on {tested['clients']} clients' own samples, sd {tested['sd']:.4f}"
+    own = "one client's own" if tested["clients"] == 1 else f"{tested['clients']} clients' own"
+    said = f"{tested['mean']:.4f} mean test accuracy on {own} samples, sd {tested['sd']:.4f}"
     worst = min(tested.get("each") or [], key=lambda one: one["accuracy"], default=None)
     return said + f", worst {tested['min']:.4f}" + (f" (client {worst['client']})" if worst else "")
 
 
 def _travelled(totals: dict[str, Any]) -> str:
-    down, up = totals["bytes_travelled_down"] / 1e6, totals["bytes_travelled_up"] / 1e6
-    return f"{down:,.1f} MB to the sites and {up:,.1f} MB back, as they were sent"
+    down, up = (_bytes(totals[f"bytes_travelled_{way}"]) for way in ("down", "up"))
+    return f"{down} to the sites and {up} back, as they were sent"
+
+
+def _bytes(count: float) -> str:
+    """In MB; of less than one as a report has it, so that a small model's traffic is no 0.0."""
+    from unskew.report.results.words import size
+
+    return f"{count / 1e6:,.1f} MB" if count >= 1e6 else size(count)
+
+
+def _clients(count: int) -> str:
+    return f"{count} client{'s' * (count != 1)}"
 
 
 def _lost_sites(away: dict[str, int]) -> str:
@@ -220,10 +232,10 @@ def show(ended: Run, as_json: bool) -> None:
         **({"clients": _tested(tested)} if (tested := result.get("client_tests")) else {}),
         "skew": "not known: label counts were not asked for"
         if skewed is None
-        else f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {skewed['clients']} clients",
-        "cost": f"{moved / 1e6:,.1f} MB moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
+        else f"EMD {skewed['emd']:.3f}, sparsity {skewed['sparsity']:.2f}, {_clients(skewed['clients'])}",
+        "cost": f"{_bytes(moved)} moved, {totals['sample_steps']:,} sample-steps, {totals['wall_s']:.1f} s",
         **({"travelled": _travelled(totals)} if "bytes_travelled_up" in totals else {}),
-        **({"measuring": f"{beside / 1e6:,.1f} MB more, to measure"} if beside else {}),
+        **({"measuring": f"{_bytes(beside)} more, to measure"} if beside else {}),
         **({"air": f"{totals['air_s']:,.1f} s on the air"} if "air_s" in totals else {}),
         "answered": f"{totals['answered']} of {totals['asked']} asked"
         + (f", {only} trained without uploading" if only else "")

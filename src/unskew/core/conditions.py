@@ -80,9 +80,10 @@ class Objection:
 
 def phase_shift(plan: Planned, n: int = 2) -> Objection | None:
     if n > plan.clients:
+        are = "is" if plan.clients == 1 else "are"
         return Objection(
-            f"phase_shift({n}) needs a client in each of its {n} phases but there are "
-            f"{plan.clients}; write at most phase_shift({plan.clients})",
+            f"phase_shift({n}) needs a client in each of its {n} phases but there {are} {plan.clients}; "
+            f"write at most phase_shift({plan.clients})",
             refused=True,
         )
     return None

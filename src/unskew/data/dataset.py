@@ -130,6 +130,9 @@ def normalise(x: Any, mean: Any, std: Any) -> Any:
 def check_labels(y: Sequence[int] | Array, classes: int | None, where: str) -> Array:
     """Labels as int64 in 0..classes-1, or one sentence about the first that is not."""
     labels = np.asarray(y)
+    if labels.ndim == 0 and labels.dtype.kind == "U":
+        word = repr(labels.item())
+        raise InputError(f"{where} must be whole numbers, not the word {word}; give unskew.load({word})")
     if labels.ndim != 1:
         raise InputError(f"{where} must be one whole number a sample, not an array of shape {labels.shape}")
     if (large := too_large_label(labels)).any():

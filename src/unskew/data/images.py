@@ -130,7 +130,7 @@ def _opened(file: Path) -> tuple[Any, bool]:
     except FileNotFoundError:
         raise InputError(f"there is no file {file}") from None
     except Exception as error:  # each format's reader fails in its own way on a damaged header
-        raise InputError(f"{file} cannot be read as an image ({error})") from None
+        raise InputError(f"{file} cannot be read as an image ({error}); replace it or take it out") from None
 
 
 def _scaled(picture: Any, size: tuple[int, int]) -> Any:

@@ -104,9 +104,10 @@ class Intake:
         if path.is_dir():
             return self._folder(path, resize)
         if suffix in TABLES:
-            from unskew.data.tables import place_of, read_table
+            from unskew.data.tables import place_of, read_table, separator_of
 
-            return self._frame(read_table(path, self.table.sep if self.table else None), place_of(path))
+            sep = separator_of(path, self.table.sep if self.table else None)
+            return self._frame(read_table(path, sep), place_of(path))
         if suffix in ENDINGS:
             return Inputs(self._pictures([path], resize), {"file": [path.name]})
         if suffix in (".npz", ".npy"):

@@ -60,7 +60,10 @@ def _load(
         call = parse_one(str(name), "data set")
         call = Call(call.name, call.args, (*call.kwargs, *options.items()))
         return build(call, SOURCES, "data set").read(data_folder)
-    given = parse_one(f"own{inner}", "data set")
+    try:
+        given = parse_one(f"own{inner}", "data set")
+    except InputError as problem:
+        raise InputError(str(problem).replace(f"own{inner}", f"{path}{inner}")) from None
     return _read_own(Path(path).expanduser(), given.args, (*given.kwargs, *options.items()))
 
 

@@ -55,6 +55,11 @@ def from_arrays(
         if values.ndim != 1 or len(values) != samples:
             raise InputError(
                 f"{what} must hold one label for each of {samples} samples, not the shape {values.shape}"
+                + (
+                    f"; of one-hot rows give {what}.argmax(1)"
+                    if values.ndim == 2 and len(values) == samples
+                    else ""
+                )
             )
     names, coded = class_codes({what: values for what, (values, _) in sides.items()}, labels)
     aside = {key: plain_array(values, f"column {key!r}") for key, values in (columns or {}).items()}
@@ -77,7 +82,8 @@ def split_held_out(y: Array, test: float, seed: int, name: str) -> Array:
     held = hold_out(y, test, seed)
     if test > 0 and not held.any():
         raise InputError(
-            f"no class of {name} has two samples, so none can be held out; give x_test or test=0"
+            f"no class of {name} has two samples, so none can be held out; see that the labels are classes, or "
+            "give samples to test on"
         )
     return held
 

@@ -36,6 +36,9 @@ _CAMEL = re.compile(r"[a-z](Id|ID|UUID)$")
 
 _DATE = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T\s].*)?$|\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T\s].*)?$")
 
+_WITH_COMMA = re.compile(r"\s*[-+]?\d+([.,]\d+)*,\d+([eE][-+]?\d+)?\s*")
+"""A number that Python would not read: 36,5 or 1.234,5 or 1,234."""
+
 
 def choose_roles(
     frame: DataFrame,
@@ -125,6 +128,11 @@ def _kind(
         return "numbers", "named like an identifier" if identifier_name(column) else ""
     words = words_of(there)
     said = words[~missing_words(words)].tolist()
+    if said and all(_WITH_COMMA.fullmatch(v) for v in said):
+        raise InputError(
+            f"column {column!r} of {place.where} holds numbers with commas, such as {said[0]!r}; write a decimal point "
+            f"and no other sign, or drop={column}"
+        )
     different = len(set(said))
     if asked:
         return "words", ""

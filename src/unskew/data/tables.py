@@ -87,7 +87,10 @@ class Table:
                     f"column {column!r} of {place.where} cannot be both the label and a client column"
                 )
             if (gap := np.asarray(frame[column].isna())).any():
-                raise InputError(f"column {column!r} of {place.where} is empty in {place.first(gap)}")
+                raise InputError(
+                    f"column {column!r} of {place.where}, which says who holds a row, is empty in {int(gap.sum())} of "
+                    f"{len(gap)} rows, first in {place.first(gap)}; fill them in, or take those rows out"
+                )
         told, left = None, _several(self.drop)
         if self.test_column is not None and held is None:
             told = read_test_column(
@@ -262,6 +265,8 @@ def read_table(path: Path, sep: str | None = None) -> DataFrame:
         raise
     except pandas.errors.EmptyDataError:
         raise InputError(f"{path} is empty; its first line must name the columns") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not written in UTF-8; save it as CSV in UTF-8 and read that") from None
     except Exception as error:  # damaged Parquet metadata may raise anything
         why = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} cannot be read as a table ({why})") from None
@@ -312,17 +317,41 @@ def _read_text(path: Path, sep: str) -> DataFrame:
                 f"line 2 of {path} has {names + first.index.nlevels} values, the header {names} names; "
                 "name every column or take out what has no name"
             ) from None
+    _refuse_twice(path, sep)
     last = len(frame.columns) - 1
     if last and frame.columns[last] == f"Unnamed: {last}" and frame.iloc[:, last].isna().all():
         frame = frame.iloc[:, :last]  # a comma at the end of every line
     return frame
 
 
+def _refuse_twice(path: Path, sep: str) -> None:
+    """A name that the header has twice; pandas would call the second one a.1, and nobody looks for that."""
+    import pandas
+
+    header = pandas.read_csv(path, sep=sep, skipinitialspace=True, header=None, nrows=1, dtype=str).iloc[0]
+    names = header.dropna()
+    if (twice := names.duplicated()).any():
+        raise InputError(
+            f"{path} has two columns called {names[twice].iloc[0]!r}; give every column its own name"
+        )
+
+
+def separator_of(path: Path, trained: str | None) -> str | None:
+    """What separates the columns of a file that a model is to judge: as in training, unless its first line has none."""
+    if trained is None or path.suffix.lower() in (".parquet", ".pq"):
+        return trained
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        return trained if trained in lines.readline() else None
+
+
 def _other_separator(header: str, path: Path | str) -> InputError | None:
     """What to say of a header that is a single name, if the columns seem to be separated by another sign."""
     for sign, word in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if sign in header:
-            return InputError(f"{path} seems to be separated by {word}; write sep={sign!r}")
+            name = Path(path).name
+            return InputError(
+                f'{path} seems to be separated by {word}; write sep={sign!r}, as in "{name}(sep={sign!r})"'
+            )
     return None
 
 
@@ -349,14 +378,27 @@ def _labels(values: Series, place: Place) -> Array:
         where = place.first(broken)
         raise InputError(
             f"the label {values.name!r} of {place.where} must be whole numbers or words, "
-            f"but {where} has {array[broken][0]}"
+            f"but {where} has {array[broken][0]}; name classes by words, or choose another label"
         )
     if (large := too_large_label(array)).any():
         raise InputError(
             f"the label {values.name!r} of {place.where} is {array[large][0]} in {place.first(large)}, too large a "
             "number to tell classes apart by; write smaller numbers or words"
         )
-    return array.astype(str) if array.dtype.kind not in "iufb" else array
+    if array.dtype.kind in "iufb":
+        return array
+    words = array.astype(str)
+    alike: dict[str, str] = {}
+    for word in np.unique(words).tolist():
+        other = alike.setdefault(word.strip().casefold(), word)
+        if other != word:
+            warnings.warn(
+                f"the label {values.name!r} of {place.where} has {other!r} and {word!r}, which differ in capitals or "
+                "spaces alone and are two classes; write them alike if they are one",
+                stacklevel=2,
+            )
+            break
+    return words
 
 
 def _column(values: Series) -> Array:

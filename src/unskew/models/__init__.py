@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unskew.later import looks_up
 
 if TYPE_CHECKING:
     from unskew.models.adapting import adapt as adapt
@@ -33,7 +34,4 @@ _PUBLIC = {
 __all__ = [*_PUBLIC]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
+__getattr__ = looks_up(__name__, _PUBLIC)

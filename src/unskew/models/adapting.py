@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from unskew.errors import InputError
 from unskew.models.layers import BatchNorm, Dropout, number_dropouts
 from unskew.models.split import SplitModel
-from unskew.models.trial import check_cut, check_pure, holds, probe
+from unskew.models.trial import check_cut, check_gradient, check_pure, holds, probe
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
@@ -47,6 +47,7 @@ def adapt(module: nn.Module, shape: tuple[int, ...] | None = None) -> SplitModel
         net = module if isinstance(module, SplitModel) else Adapted(module)
         if shape is not None:
             check_pure(net, shape, name)
+            check_gradient(net, shape, name)
         if isinstance(net, Adapted):
             net.find_cuts(shape)
         if shape is not None and not (isinstance(net, Adapted) and net.by_construction):

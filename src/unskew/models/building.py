@@ -95,7 +95,7 @@ def _called(make: Any, call: expression.Call, shape: tuple[int, ...], classes: i
         return copy.deepcopy(make).to("cpu")
     if not callable(make):
         raise InputError(
-            f"{call.name} is a {type(make).__name__}; name a class or function that makes an nn.Module"
+            f"{call.name} is of type {type(make).__name__}; name a class or function that makes an nn.Module"
         )
     given = dict(call.kwargs)
     try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
@@ -118,6 +121,34 @@ def check_pure(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
             "its dropout an nn.Dropout layer of the model, and set that of attention, recurrent layers and "
             "stochastic depth to 0"
         )
+
+
+def check_gradient(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
+    """Refuse a model whose gradient cannot be taken as a step takes it: by weights that were put in for one call.
+
+    ``torch.utils.checkpoint`` calls layers a second time, when that call is over and the weights are gone again.
+    """
+    weights = {
+        key: value.detach().clone().requires_grad_()
+        for key, value in net.named_parameters()
+        if value.requires_grad
+    }
+    if not weights:
+        return  # said in words of its own where clients are to train it
+    measured = {key: value.detach().clone() for key, value in net.named_buffers()}
+    trained = copy.deepcopy(net).requires_grad_(False).train()  # as the module of a run is
+    try:
+        with torch.enable_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong is said below
+            given = functional_call(trained, weights | measured, (samples(net, shape, 3),))
+            torch.autograd.grad(given.sum(), list(weights.values()), allow_unused=True)
+    except Exception as error:  # anything may go wrong inside a user's model
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"the model {name} cannot be trained: its gradient cannot be taken ({reason}); where it uses "
+            "torch.utils.checkpoint, call the layers directly, and leave out what cuts the gradient off (no_grad, "
+            "detach)"
+        ) from error
 
 
 def check_embeddings(net: nn.Module, name: str) -> None:

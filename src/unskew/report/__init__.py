@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unskew.later import looks_up
 
 if TYPE_CHECKING:
-    from unskew.report.results.card import run_card
-    from unskew.report.results.write import write_report
+    from unskew.report.results.card import run_card as run_card
+    from unskew.report.results.write import write_report as write_report
 
-__all__ = ["run_card", "write_report"]
+_PUBLIC = {"run_card": "results.card", "write_report": "results.write"}
 
+__all__ = [*_PUBLIC]
 
-def __getattr__(name: str) -> Any:
-    # charts take half a second to import, and training needs none
-    if name == "write_report":
-        from unskew.report.results.write import write_report
-
-        return write_report
-    if name == "run_card":
-        from unskew.report.results.card import run_card
-
-        return run_card
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = looks_up(__name__, _PUBLIC)  # charts take half a second to import, and training needs none

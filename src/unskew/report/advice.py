@@ -16,12 +16,13 @@ from typing import Any, Literal
 from unskew.core.conditions import problem_of
 from unskew.expression import parse
 from unskew.parts.catalogue import disclosures, parts
-from unskew.report.evidence import Evidence, Expected, form, points
+from unskew.report.evidence import LAYER, Evidence, Expected, form, points
 from unskew.report.situation import (
     FALLS_FAR,
     FALLS_ON_FASHION,
     MILDLY_SCARCE,
     SCARCE,
+    STARTS_TO_FALL,
     Situation,
 )
 
@@ -105,7 +106,10 @@ def _is_usual(method: str, part: str, values: Mapping[str, Any]) -> bool:
     call, *more = parse(method)
     if more or call.name != part:
         return False
-    usual = {name: value.default for name, value in (parts()[part].parameters or {}).items()} | dict(values)
+    known = parts()[part].parameters or {}
+    usual = {name: LAYER if name == "layer" else value.default for name, value in known.items()} | dict(
+        values
+    )
     return all(usual[name] == value for name, value in (*zip(usual, call.args, strict=False), *call.kwargs))
 
 
@@ -126,6 +130,9 @@ def _loss(lost: Expected, part: str) -> str:
     return said
 
 
+BY_CHANCE = "skew is no more than chance here, and it gained where there is more"
+
+
 def _sem(s: Situation) -> Judgement:
     if s.planned.cohort < 2:
         return "no", "there is no second client in a round to pair with"
@@ -143,6 +150,8 @@ def _sem(s: Situation) -> Judgement:
 
 
 def _flea(s: Situation) -> Judgement:
+    if s.clients < 2:
+        return "no", "there is no other client to share features with"
     if s.median_size <= SCARCE:
         return (
             "try",
@@ -157,8 +166,11 @@ def _flea(s: Situation) -> Judgement:
 
 
 def _fedaug(s: Situation) -> Judgement:
-    if not s.reaches(FALLS_ON_FASHION) or s.by_chance:
-        return "no", "below EMD 1.2 unaltered data did better than augmented data"
+    if s.by_chance:
+        return "no", BY_CHANCE
+    if not s.reaches(FALLS_ON_FASHION):
+        least = s.scaled(FALLS_ON_FASHION)
+        return "no", f"below EMD {least:.2g} unaltered data did better than augmented data"
     if s.sparsity == 0:
         return "try", "every client holds every class, so each can be filled up"
     if s.all_classes > 0 or s.sparsity <= 0.5:
@@ -188,6 +200,8 @@ def _phases(s: Situation) -> dict[str, int]:
 
 
 def _kld(s: Situation) -> Judgement:
+    if s.planned.cohort >= s.clients:
+        return "no", "all clients take part in every round, so there is none to choose"
     if s.single_class >= 0.5:
         return (
             "try",
@@ -210,6 +224,8 @@ def _oversample(s: Situation) -> Judgement:
 
 
 def _daca(s: Situation) -> Judgement:
+    if s.by_chance:
+        return "no", BY_CHANCE
     if not s.skewed:
         return "no", "the labels are even enough without moving samples"
     if s.least_emd <= 0.5:
@@ -226,9 +242,11 @@ def _scaffold(s: Situation) -> Judgement:
             f"it remembers from visit to visit, and a client takes part {s.planned.visits:.2g} times in "
             f"{s.planned.rounds} rounds of {s.planned.cohort} of {s.clients:,} clients"
         )
+    if s.by_chance:
+        return "no", BY_CHANCE
     if s.skewed:
         return "perhaps", "corrects the drift of skewed clients, and combines with sem"
-    return "no", "there is little drift to correct below EMD 1.0"
+    return "no", f"there is little drift to correct below EMD {s.scaled(STARTS_TO_FALL):.2g}"
 
 
 REMEDIES: tuple[Remedy, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,8 @@ def diagnose(
     measured = skew(counts, scarce=scarce)
     situation = Situation.of(counts, measured, **plan)
     evidence = evidence_for(situation)
+    advice = tuple(advise(situation, evidence))
+    unfit = frozenset(one.part for one in advice if one.fit == "no")
     return Diagnosis(
         dataset=dataset,
         about=about or dataset,
@@ -160,10 +162,12 @@ def diagnose(
             _gini(measured),
             *_for_reference(measured),
         ),
-        advice=tuple(advise(situation, evidence)),
+        advice=advice,
         record=record or {},
         names=tuple(names) if names is not None else None,
-        evidence=evidence,
+        evidence=replace(
+            evidence, unfit=unfit
+        ),  # one voice: what is advised against is not recommended below
     )
 
 

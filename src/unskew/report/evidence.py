@@ -13,6 +13,7 @@ run in a setting that is near.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -22,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from unskew.expression import parse
 from unskew.parts.catalogue import disclosed_by
 from unskew.report.situation import Situation, beyond_chance
 
@@ -33,6 +35,9 @@ classes."""
 
 NEAR, FAR = 1.0, 2.0
 """Steps up to which a setting is near, and beyond which it says nothing."""
+
+LAYER = "LAYER"
+"""What stands for a layer, of which each model has its own (``unskew models NAME`` lists them)."""
 
 NAMED = 3
 """Settings that a sentence names; the others are counted."""
@@ -144,6 +149,11 @@ class Expected:
         return self.mean + self.half < 0 and is_near(self.measured[0].distance)
 
     @property
+    def parts(self) -> frozenset[str]:
+        """The names of its parts."""
+        return frozenset(call.name for call in parse(self.method))
+
+    @property
     def discloses(self) -> tuple[str, ...]:
         """What leaves a client beyond model updates, in the words of its parts."""
         return tuple(dict.fromkeys(what.rpartition(" (")[0] for what in disclosed_by(self.method)))
@@ -161,16 +171,28 @@ class Evidence:
     near: tuple[tuple[float, Setting], ...] = ()
     expected: tuple[Expected, ...] = ()
     why_none: str = "no setting was measured"  # where nothing is near
+    unfit: frozenset[str] = frozenset()  # parts that the data or the plan at hand speaks against (advice.py)
+
+    @property
+    def gaining(self) -> list[Expected]:
+        """What is sure to gain and fits, the surest first."""
+        return [e for e in self.expected if e.gains and not e.parts & self.unfit]
+
+    @property
+    def passed_over(self) -> list[Expected]:
+        """What is surer to gain than that and does not fit."""
+        surer = itertools.takewhile(lambda e: e is not self.best, self.expected)
+        return [e for e in surer if e.gains]
 
     @property
     def best(self) -> Expected | None:
         """What is surest to gain, if anything is."""
-        return next((e for e in self.expected if e.gains), None)
+        return next(iter(self.gaining), None)
 
     @property
     def best_undisclosing(self) -> Expected | None:
         """The same among methods that disclose nothing beyond model updates."""
-        return next((e for e in self.expected if e.gains and not e.discloses), None)
+        return next((e for e in self.gaining if not e.discloses), None)
 
     @property
     def recommended(self) -> str | None:
@@ -189,8 +211,12 @@ class Evidence:
         if not is_near(distance):
             return f"{first}: only roughly like this, and too far to recommend a method from."
         first += ", which is near."
+        if self.passed_over:
+            named = ", ".join(e.method for e in self.passed_over[:NAMED])
+            first += f" Passed over, since a part of it does not fit here, see above: {named}."
         if self.best is None:
-            return f"{first} No method that was run near this data is sure to gain over FedAvg."
+            other = "other " if self.passed_over else ""
+            return f"{first} No {other}method that was run near this data is sure to gain over FedAvg."
         told = (
             f"{first} Of the methods run near this data, surest to gain over FedAvg, in points: {self.best}."
         )
@@ -238,7 +264,12 @@ def is_near(distance: float) -> bool:
 
 def points(found: Mapping[str, Any]) -> str:
     """A gain with half its interval, or that there is none."""
-    return f"{found['mean']:+.1f} " + ("(1 seed)" if found["half"] is None else f"± {found['half']:.1f}")
+    return f"{signed(found['mean'])} " + ("(1 seed)" if found["half"] is None else f"± {found['half']:.1f}")
+
+
+def signed(points: float) -> str:
+    """Points with their sign, to one decimal; what is 0.0 then has none."""
+    return f"{points:+.1f}" if round(points, 1) else "0.0"
 
 
 def told(gains: Mapping[str, Mapping[str, Any]], most: int, named: Collection[str] = ()) -> str:
@@ -255,7 +286,7 @@ def told(gains: Mapping[str, Mapping[str, Any]], most: int, named: Collection[st
     for method, found in kept:
         half = "" if found["half"] is None else f" ± {found['half']:.1f}"
         seeds = f"{found['seeds']} seed{'s' if found['seeds'] > 1 else ''}"
-        words.append(f"{method} {found['mean']:+.1f}{half} ({seeds})")
+        words.append(f"{method} {signed(found['mean'])}{half} ({seeds})")
     return ", ".join(words)
 
 
@@ -303,8 +334,8 @@ def _why_none(like: Likeness, apart: Sequence[tuple[float, Setting]]) -> str:
 
 
 def form(method: str) -> str:
-    """A method as it can be written for any model: without the layer at which FLea cuts this one."""
-    return re.sub(r"\bflea\((\w+)(?:, )?", "flea(", method).replace("flea()", "flea")
+    """A method as it is written for any model: with a word for the layer at which FLea cuts this one."""
+    return re.sub(r"\bflea\(\w+", f"flea({LAYER}", method)
 
 
 def held_out(settings: Sequence[Setting] | None = None) -> list[dict[str, Any]]:

@@ -113,6 +113,9 @@ class Exhibit:
         True  # whether the diagnosis may recommend from it: not from variations of another's setting
     )
     makes: str = ""  # package.module:function, where there is more to tell than gains: see making.py
+    takes: tuple[
+        str, ...
+    ] = ()  # of rounds, seeds and data_folder, what that function heeds; runs of groups heed all
     draws: str = ""  # package.module:function, where its picture is not of accuracy over rounds
     picture: str = ""  # the only ending that its picture can have, where not any of drawing.py's
     options: Mapping[str, Any] = field(default_factory=dict)  # of the function that makes it
@@ -160,6 +163,7 @@ def _read(file: Path) -> Exhibit:
         for one in written:
             one["own"] = tuple(one.get("own", ()))
         groups = tuple(Group(exhibit=name, **one) for one in written)
+        table["takes"] = tuple(table.get("takes", ()))
         return Exhibit(name=name, groups=groups, **{"note": "", **table})
     except (ValueError, TypeError, KeyError) as problem:
         raise InputError(f"the exhibit {file.name} cannot be read: {problem}") from None

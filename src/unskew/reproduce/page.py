@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unskew.report.evidence import Setting, held_out
+from unskew.report.evidence import Setting, held_out, signed
 from unskew.report.situation import beyond_chance
 from unskew.reproduce.exhibit import Exhibit, exhibits
 from unskew.reproduce.making import as_markdown, rows_of, table_of
-from unskew.reproduce.results import STATES, Gain, Judged, Line, gain, judge, only_rows, signed, state
+from unskew.reproduce.results import STATES, Gain, Judged, Line, gain, judge, only_rows, state
 
 
 def evidence(lines: Mapping[str, Sequence[Line]]) -> list[dict[str, Any]]:

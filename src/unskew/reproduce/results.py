@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from unskew.errors import InputError
+from unskew.report.evidence import signed
 from unskew.reproduce.exhibit import Cell, Exhibit, Group, Reading
 from unskew.reproduce.line_settings import changed_settings, computed_on, say_changed
 from unskew.runs.spec import Spec
@@ -39,11 +40,6 @@ class Gain:
 
     def __str__(self) -> str:
         return signed(self.mean) + ("" if self.half is None else f" ± {self.half:.1f}")
-
-
-def signed(points: float) -> str:
-    """Points with their sign, to one decimal; what is 0.0 then has none."""
-    return f"{points:+.1f}" if round(points, 1) else "0.0"
 
 
 def read_lines(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -6,8 +6,10 @@ read back where numbers are needed. Lists of clients and single ones are found b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
+
+from unskew.errors import InputError, unknown
 
 ASIDE = ("server", "all")
 """Who is no client: a site of such a name is written with the word client before it."""
@@ -17,6 +19,22 @@ LISTS = ("rejected", "late", "isolated", "left_out")
 
 ENDS = ("from", "to")
 """Fields of an exchange that hold a client, several, the server or all."""
+
+
+def keeper_of(
+    client: int | str, names: Sequence[str] | None, kept: Container[int], method: str, exchanges: bool
+) -> int:
+    """The number of a client that keeps a model of its own, or one sentence; ``kept`` are those who do."""
+    if exchanges:
+        raise InputError(f"client {client!r} has no model of its own: {method} keeps a global model alone")
+    if isinstance(client, str) and client not in (names or ()):
+        if names is None:
+            raise InputError(f"there is no client {client!r}: clients of this run have numbers, from 0 on")
+        raise unknown("client", client, names)
+    at = names.index(client) if names is not None and isinstance(client, str) else int(client)
+    if at not in kept:
+        raise InputError(f"client {client!r} has no model of its own: it has not trained")
+    return at
 
 
 def with_names(line: Mapping[str, Any], names: Sequence[str] | None) -> dict[str, Any]:

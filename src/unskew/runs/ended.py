@@ -16,6 +16,7 @@ from unskew.errors import InputError
 from unskew.import_object import drawing_of
 from unskew.machine.threads import single_threaded
 from unskew.models.trained import TrainedModel
+from unskew.runs.client_names import keeper_of
 from unskew.runs.folder import RunFolder
 from unskew.runs.judged_by import chosen
 from unskew.runs.saved_model import Predicts, intake_of, make_trained_model
@@ -75,12 +76,9 @@ class Run(Predicts):
     def client_model(self, client: int | str) -> TrainedModel:
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
         kept = self.state.clients.rows.get(OWN_MODEL, {})
-        names = self.job.roster.names
-        at = names.index(client) if names is not None and client in names else client
-        if at not in kept:
-            why = "it has not trained" if kept else f"{self.spec.method} keeps a global model alone"
-            raise InputError(f"client {client!r} has no model of its own: {why}")
-        model = self.state.clients.get(OWN_MODEL, int(at), {})
+        exchanges = self.job.method.schedule.exchanges
+        at = keeper_of(client, self.job.roster.names, kept, self.spec.method, exchanges)
+        model = self.state.clients.get(OWN_MODEL, at, {})
         refuse_far(client, model)
         return make_trained_model(self.net, model, self.job)
 

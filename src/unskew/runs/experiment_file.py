@@ -22,7 +22,11 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:
         raise InputError(f"there is no experiment file {path}") from None
-    except (OSError, UnicodeDecodeError) as problem:
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; name an experiment file, such as grid.toml") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not written in UTF-8; save it so") from None
+    except OSError as problem:
         raise InputError(f"cannot read {path}: {problem}") from None
     try:
         table = tomllib.loads(text)

@@ -55,6 +55,12 @@ class Prediction:
             return None
         return float((self.labels == self.inputs.truth)[self.inputs.usable].mean())
 
+    @property
+    def unknown_classes(self) -> tuple[str, ...]:
+        """Classes that the input tells and the model does not know: no answer to their rows is right."""
+        told = () if self.inputs.truth is None else self.inputs.truth[self.inputs.usable].tolist()
+        return tuple(sorted(set(told) - set(self.classes)))
+
     def columns(self) -> dict[str, Any]:
         """The answers by column: the label, then a probability per class."""
         shares = {f"probability_{name}": self.probabilities[:, k] for k, name in enumerate(self.classes)}

@@ -28,6 +28,7 @@ from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.models.trained import TrainedModel
 from unskew.notices import warn
+from unskew.runs.client_names import keeper_of
 from unskew.runs.folder import RunFolder, read_folder
 from unskew.runs.predict import Prediction, predict
 from unskew.runs.snapshots import kept_rounds, read_model
@@ -253,14 +254,9 @@ class LoadedRun(Predicts):
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
         state = self._checkpoint
         kept = state.clients.rows.get(OWN_MODEL, {}) if state is not None else {}
-        at = self.names.index(client) if self.names is not None and client in self.names else client
-        if at not in kept:
-            why = (
-                f"{self.spec.method} keeps a global model alone" if self._exchanges else "it has not trained"
-            )
-            raise InputError(f"client {client!r} has no model of its own: {why}")
+        at = keeper_of(client, self.names, kept, self.spec.method, self._exchanges)
         assert state is not None
-        model = state.clients.get(OWN_MODEL, int(at), {})
+        model = state.clients.get(OWN_MODEL, at, {})
         refuse_far(client, model)
         return self._built(_prefixed(model))
 

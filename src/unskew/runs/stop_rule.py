@@ -159,7 +159,8 @@ class Amount:
         size = next(
             units[unit.split()[0].lower()] for units in UNITS.values() if unit.split()[0].lower() in units
         )
-        return f"{spent / size:.4g} {unit}"
+        many = spent / size
+        return f"{many:,.0f} {unit}" if many >= 1e4 else f"{many:.4g} {unit}"
 
 
 def read_budget(text: str) -> tuple[Amount, ...]:

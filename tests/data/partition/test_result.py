@@ -197,10 +197,14 @@ def test_a_bad_expression_is_refused_in_one_sentence(said: str, sentence: str) -
         (lambda: partition(LABELS, "iid", 0), "clients must be a whole number of at least 1, not 0"),
         (
             lambda: partition(LABELS, "iid", 201),
-            "201 clients cannot hold at least 1 of only 200 samples each; write at most 200 clients, or "
+            "201 clients cannot hold at least 1 of only 200 samples each; write clients=200 or less, or "
             "min_samples=0 to allow empty ones",
         ),
         (lambda: partition([0.5, 1], "iid", 1), "the labels must be whole numbers, not float64"),
+        (
+            lambda: partition("digits", "iid", 1),
+            "the labels must be whole numbers, not the word 'digits'; give unskew.load('digits')",
+        ),
         (lambda: partition(["a", "b"], "iid", 1), "the labels must be whole numbers, not <U1"),
         (lambda: partition([0, -1], "iid", 1), "the labels must not be negative, but sample 1 has -1"),
         (lambda: partition([], "iid", 1), "there are no samples to partition"),

@@ -97,6 +97,32 @@ def test_it_is_mixup_to_first_order():
     assert error(0.01) / error(0.02) == pytest.approx(0.25, rel=0.05)
 
 
+class Attends(nn.Module):
+    """Two logits of a sequence of four pairs of numbers, by torch's own attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(2, 1, batch_first=True)
+
+    def forward(self, x):
+        return self.attention(x, x, x, need_weights=False)[0].sum(1)
+
+
+def test_the_slope_goes_through_attention_too():
+    """Its fused kernel has no second derivative, which the Taylor term's gradient needs."""
+    part = FedMix(mix=0.5)
+    net = Net(build(Attends(), (4, 2), 2, dtype=torch.float64))
+    params = {k: net.initial[k].requires_grad_() for k in net.trainable}
+    x = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(3, 4, 2)
+    batch = Batch(x, torch.tensor([0, 1, 0]), torch.ones(3, dtype=torch.float64))
+    shared = {"rows": x[:1] + 1, "labels": numbers(0.5, 0.5)[None]}
+    draws = {"deal": torch.tensor(1), "deal step": torch.tensor(0), "deal size": torch.tensor(1)}
+    at = Step(net.bound({}), params, {}, batch, torch.zeros(2), shared=shared, draws=draws)
+    at.batch = part.inputs(batch, at)
+    found = torch.autograd.grad(part.penalty(at), list(params.values()), allow_unused=True)
+    assert any(slope is not None and slope.abs().max() > 0 for slope in found)
+
+
 @pytest.mark.parametrize(("group", "rows"), [(2, 2 + 1 + 3), (4, 1 + 0 + 1), (0, 3)])
 def test_means_are_of_whole_groups(group, rows):
     """Clients of 4, 3 and 6 samples; what is left over is not shared, since a mean of one is a sample."""

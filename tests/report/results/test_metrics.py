@@ -113,6 +113,22 @@ def test_the_page_and_the_terminal_tell_them(disagreeing, tmp_path):
     assert "The mean of the classes&#39; F1 scores" in text
 
 
+def test_a_narrow_terminal_cuts_off_no_digit_of_a_metric(write_run, tmp_path):
+    """Six metrics in 80 columns: heads are broken between their words."""
+    metrics = ("accuracy", "balanced_accuracy", "macro_f1", "worst_class", "log_loss", "auc")
+    path = write_run("runs/one", [0.5, 0.8], metrics=metrics)
+    lines = [json.loads(text) for text in (path / "rounds.jsonl").read_text().splitlines()]
+    for line in lines:
+        line |= {f"global_test_{name}": 0.1234 + at / 10 for at, name in enumerate(metrics[1:4])}
+        line |= {"global_test_loss": 0.4321, "global_test_auc": 0.8943}
+    (path / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    asked = ["report", str(path), "-o", str(tmp_path / "page.html")]
+    said = CliRunner().invoke(app, asked, env={"COLUMNS": "80"})
+    assert said.exit_code == 0, said.output
+    row = said.output.split("by every metric")[1].split("fedavg")[1].split("\n")[0]
+    assert row.split() == ["80.00", "12.34", "22.34", "32.34", "0.432", "89.43"]
+
+
 def test_old_runs_have_blanks_that_are_explained(six_runs, tmp_path):
     """Their logs have no F1; balanced accuracy and the worst class follow from the classes' accuracies."""
     compared = compare(six_runs)

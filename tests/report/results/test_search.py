@@ -33,6 +33,15 @@ def test_runs_inside_of_runs_are_read(write_run: Any, tmp_path: Path) -> None:
     assert left_out(tmp_path) == {}
 
 
+def test_a_run_that_damage_left_no_number_may_repeat_another(write_run: Any, tmp_path: Path) -> None:
+    """It is done and its log is empty: there is nothing to hold against the other's numbers."""
+    write_run("runs/whole", [0.5, 0.6])
+    write_run("runs/emptied", [0.5, 0.6])
+    (tmp_path / "runs/emptied/rounds.jsonl").write_text("{\n")
+    assert main(["report", str(tmp_path / "runs")]) == 0
+    assert ", repeats " in (tmp_path / "runs" / "report.html").read_text()
+
+
 def test_what_cannot_be_read_is_left_out_and_said(
     write_run: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,8 +85,8 @@ class ClassPool:
         used = amount_used(int(sizes.sum()), clients, fraction, samples_per_client)
         if clients * min_samples > used:
             raise InputError(
-                f"{clients} clients cannot hold at least {min_samples} of only {used} samples each; write at most "
-                f"{used // min_samples} clients, or min_samples=0 to allow empty ones"
+                f"{clients} clients cannot hold at least {min_samples} of only {used} samples each; write "
+                f"clients={used // min_samples} or less, or min_samples=0 to allow empty ones"
             )
         return cls(int(np.count_nonzero(sizes)), clients, sizes, used, min_samples, most=24)
 

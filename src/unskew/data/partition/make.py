@@ -71,8 +71,8 @@ def partition(
         raise InputError(f"min_samples must not be negative, not {min_samples}")
     if clients * min_samples > len(used):
         raise InputError(
-            f"{clients} clients cannot hold at least {min_samples} of only {len(used)} samples each; write at "
-            f"most {len(used) // min_samples} clients, or min_samples=0 to allow empty ones"
+            f"{clients} clients cannot hold at least {min_samples} of only {len(used)} samples each; write "
+            f"clients={len(used) // min_samples} or less, or min_samples=0 to allow empty ones"
         )
     # the table, a copy of it, and what a family draws for each of its cells
     refuse_larger(

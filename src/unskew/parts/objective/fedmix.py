@@ -146,13 +146,16 @@ class FedMix(Exchange):
             return 0.0
         mean, theirs = self._mean(step)
         batch = step.batch
+        kernels = torch.nn.attention
         own = batch.y - self.mix * theirs  # what inputs() left of its own labels: (1 - lambda) y
 
         def first(x: Tensor, statistics: Tree) -> Tensor:
             # statistics come as an argument and are copied, since this pass is not to move them
             net = copy.copy(step.net)
             net.held = {k: v.clone() for k, v in statistics.items()}
-            return net.task.loss(net(step.params, x), own, batch.weight)
+            # the fused kernels of attention have no second derivative
+            with kernels.sdpa_kernel(kernels.SDPBackend.MATH):
+                return net.task.loss(net(step.params, x), own, batch.weight)
 
         slope: Tensor = torch.func.grad(first)(batch.x, step.net.held)
         return self.mix * (slope * mean).sum()

@@ -283,8 +283,8 @@ def _runs(compared: Comparison) -> Iterator[Block]:
 
 
 def _same(record: Record, counted: Record) -> str:
-    if record.status != "done" or counted.status != "done":
-        return ""
+    if any(one.status != "done" or not one.judged for one in (record, counted)):
+        return ""  # damage may have left a run that is done no number
     same = record.value(record.final) == counted.value(counted.final)
     return "" if same else ", with other numbers"
 

@@ -32,7 +32,7 @@ def show(compared: Comparison, console: Console) -> None:
             console.print(escape(choice.in_words()), highlight=False)
         if len(rows[0].metrics) > 1:
             console.print("\n[dim]by every metric, at the last evaluated round, mean over seeds[/]")
-            console.print(scores(rows))
+            console.print(scores(rows, console.width))
             for line in blanks_told(rows):
                 console.print(f"[dim]{escape(line)}[/]", highlight=False, soft_wrap=True)
         for at, goal in enumerate(rows[0].reached):
@@ -132,12 +132,15 @@ def _said(metric: Reading) -> str:
     return metric.title + (" in %" if metric.percent else "")
 
 
-def scores(rows: tuple[Row, ...]) -> Table:
+def scores(rows: tuple[Row, ...], width: int) -> Table:
     """Every metric of the report, the best method of each in bold."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    shown.add_column("method", style="bold", overflow="fold", min_width=12)
-    for metric in rows[0].metrics:
-        shown.add_column(metric.title + words.unit(metric), justify="right")
+    shown.add_column("method", style="bold", overflow="fold", min_width=(least := 12))
+    heads = [metric.title + words.unit(metric) for metric in rows[0].metrics]
+    if least + sum(2 + len(head) for head in heads) > width:
+        heads = [head.replace(" ", "\n") for head in heads]  # left to itself, the table would cut off digits
+    for head in heads:
+        shown.add_column(head, justify="right")
     for row in rows:
         cells = []
         for metric in rows[0].metrics:

@@ -79,7 +79,8 @@ def _of_problems(found: Sequence[tuple[Problem, Sequence[Row]]]) -> Headline:
         told = [*told[:5], f"and {len(told) - 5} more below"]
     tested = [leader for _, leader in leaders if leader.difference and leader.difference.p is not None]
     sure = sum(map(beyond_chance, tested))
-    how = f" Of {len(tested)} leads over a baseline {sure} cannot be explained by chance." if tested else ""
+    many = f"{len(tested)} lead{'s' * (len(tested) != 1)}"
+    how = f" Of {many} over a baseline {sure} cannot be explained by chance." if tested else ""
     around = next((leader.final for _, leader in leaders if leader.final.around is not None), None)
     meaning = f" (± {MEANING[around.spread]})" if around else ""
     return Headline(
