@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import pickle
 import sys
 import traceback
 import unicodedata
@@ -58,10 +59,19 @@ def own_line(error: BaseException) -> str:
     return ""
 
 
-def keep_traceback(error: BaseException) -> None:
-    """Let an error that goes to another process tell there where it came up: a traceback does not travel."""
-    setattr(error, _OWN_LINE, own_line(error))
-    error.add_note("In a worker process:\n" + "".join(traceback.format_exception(error)).rstrip())
+def fit_to_travel(error: Exception) -> Exception:
+    """An error that another process can raise, and that tells there where it came up: a traceback does not travel.
+
+    One of a user's own class may not be read back there; what it says is then said by a RuntimeError.
+    """
+    told, note = own_line(error), "".join(traceback.format_exception(error)).rstrip()
+    try:
+        travels = pickle.loads(pickle.dumps(error))  # ours, made a moment ago
+    except Exception:  # pickling asks anything of anybody
+        travels = RuntimeError(f"{type(error).__name__}: {error}")
+    setattr(travels, _OWN_LINE, told)
+    travels.add_note(f"In a worker process:\n{note}")
+    return travels  # type: ignore[no-any-return]
 
 
 _OWN_LINE = "own_line_of_unskew"

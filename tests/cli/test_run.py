@@ -169,6 +169,32 @@ def test_an_error_in_code_of_ones_own_says_where(
     assert f'{own}.py", line 10, in penalty' in whole
 
 
+def test_an_error_that_cannot_travel_is_told_by_another(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a class that pickle cannot make again; it is no death of a worker and no TypeError."""
+    Path("odd.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from unskew.parts import Objective\n"
+        "class Odd(Exception):\n"
+        "    def __init__(self, a, b):\n"
+        "        super().__init__(f'{a} and {b}')\n"
+        "@dataclass(frozen=True)\n"
+        "class Part(Objective):\n"
+        '    """Fails."""\n'
+        '    name: ClassVar[str] = "odd"\n'
+        '    paper: ClassVar[str] = "nobody\'s"\n'
+        "    def penalty(self, step):\n"
+        "        raise Odd(1, 2)\n"
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    words = ["run", *SMALL[:-1], "fast", "--method", "odd:Part", "--workers", "2", "--out", "run"]
+    _, err = said(capsys, *words, code=1)
+    where = "(odd.py, line 13; add --debug for the traceback)"
+    assert err.strip().endswith(f"error: RuntimeError: Odd: 1 and 2 {where}")
+
+
 def test_methods_lists_every_part_and_preset(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = said(capsys, "methods")
     for name in (*PARTS, *PRESETS):

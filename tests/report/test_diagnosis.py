@@ -60,7 +60,9 @@ def test_scaled_thresholds_are_said() -> None:
 
 def test_one_client_is_said_to_have_no_skew() -> None:
     """Nothing to be skewed against."""
-    assert diagnose(np.array([[5, 5]]), dataset="x").headline.startswith("One client holds everything")
+    alone = diagnose(np.array([[5, 5]]), dataset="x")
+    assert alone.headline.startswith("One client holds everything")
+    assert alone.findings[1].meaning == "there is one client"
 
 
 def test_of_one_class_there_is_nothing_to_learn() -> None:

@@ -231,6 +231,8 @@ def _emd(s: Situation) -> Finding:
 
 def _spread(measured: Skew, natural: bool) -> Finding:
     low, median, high = np.nanpercentile(measured.emd_per_client, [5, 50, 95]).tolist()
+    if measured.clients == 1:
+        return Finding("EMD of the median client", f"{median:.2f}", "0 to 2", "there is one client")
     if high - low < 0.25:
         meaning = "clients are about equally skewed" + (
             "" if natural else ", as limit_labels and q make them"

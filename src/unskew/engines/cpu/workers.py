@@ -25,7 +25,7 @@ from torch import Tensor
 
 from unskew.core.types import Tree
 from unskew.engines.device_data import tensor_of
-from unskew.errors import RunFailed, keep_traceback
+from unskew.errors import RunFailed, fit_to_travel
 from unskew.machine.processes import can_fork, start_process
 
 log = logging.getLogger("unskew.engines.workers")  # a name that users listen to: it stays where modules move
@@ -210,8 +210,7 @@ def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any], server
         try:
             answer, problem = target(setup, work), None
         except Exception as error:
-            keep_traceback(error)
-            answer, problem = None, error
+            answer, problem = None, fit_to_travel(error)
         try:
             pipe.send((number, answer, problem))
         except OSError:
