@@ -31,7 +31,8 @@ class FedDyn(Exchange):
     Their example also clips gradients at 10 and decays weights by 0.001: settings of the run (clip, weight_decay).
 
     What is tested is w_t itself, not the mean of w_k without h. Under SEM and Phase-shift the displacement is that
-    of the uploaded model from the global one, remembered by the client that uploads it.
+    of the uploaded model from the global one, remembered by the client that uploads it. Where uploads lose something
+    (topk, quantize), h is made of what arrived and g_k of what was trained, so that h is their mean only about.
     """
 
     name: ClassVar[str] = "feddyn"
