@@ -12,7 +12,6 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.options import Json
-from unskew.data.cells import listed
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -94,6 +93,10 @@ def summary(answers: Prediction) -> dict[str, Any]:
 
 
 def _said(answers: Prediction, out: Path | None) -> str:
+    from unskew.data.cells import (
+        listed,
+    )  # loads numpy, and a shell that completes a word must not wait for it
+
     told = summary(answers)
     ranked = sorted(told["predicted"].items(), key=lambda one: -one[1])
     # "11 1, 9 0" could be read as any number

@@ -19,6 +19,7 @@ from unskew.data.own import class_codes, from_arrays, split_held_out
 from unskew.data.roles import choose_roles
 from unskew.errors import InputError
 from unskew.expression import Call, build
+from unskew.notices import warn
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -392,7 +393,7 @@ def _labels(values: Series, place: Place) -> Array:
     for word in np.unique(words).tolist():
         other = alike.setdefault(word.strip().casefold(), word)
         if other != word:
-            warnings.warn(
+            warn(
                 f"the label {values.name!r} of {place.where} has {other!r} and {word!r}, which differ in capitals or "
                 "spaces alone and are two classes; write them alike if they are one",
                 stacklevel=2,
