@@ -47,6 +47,17 @@ def test_train_and_test_folders_are_the_two_sets(tmp_path: Path) -> None:
     assert data.x_test[:, 0, 0, 0].tolist() == [0, 1, 100, 101]
 
 
+def test_a_class_that_is_only_tested_is_warned_of(tmp_path: Path) -> None:
+    """A sub-folder with another spelling makes one: accuracy falls, and nothing else would say why."""
+    for place in ("train/cat", "train/dog", "test/cat", "test/Dog"):
+        save(tmp_path / place / "1.png", 5)
+    with pytest.warns(
+        UserWarning, match=r"1 of the 2 samples to test .* on are of class Dog, of which there is no"
+    ):
+        data = load(f"{tmp_path}/")
+    assert data.labels == ("Dog", "cat", "dog")
+
+
 @pytest.mark.parametrize("part", ["test", "Val"])
 def test_a_test_folder_alone_is_no_class(part: str, tmp_path: Path) -> None:
     """Somebody forgot train/, and would get a single class of all images."""

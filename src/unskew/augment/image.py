@@ -52,9 +52,8 @@ def _resampled(x: Tensor, matrices: Tensor) -> Tensor:
     """Every picture seen through its matrix, in one bilinear lookup for flip, affine and perspective together."""
     count, _, height, width = x.shape
     rows, columns = (torch.arange(n, dtype=torch.float32) * 2 / n + 1 / n - 1 for n in (height, width))
-    places = torch.stack(
-        [columns.expand(height, width), rows[:, None].expand(height, width), torch.ones(height, width)], -1
-    )
+    ones = torch.ones(height, width, dtype=torch.float32)  # whatever type a user has made torch's default
+    places = torch.stack([columns.expand(height, width), rows[:, None].expand(height, width), ones], -1)
     seen = (places.reshape(1, -1, 3) @ matrices.transpose(1, 2)).view(count, height, width, 3)
     grid = seen[..., :2] / seen[..., 2:]
     # behind the edge: black for grey pictures, whose background it is; mirrored for photographs, which have none

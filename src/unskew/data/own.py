@@ -11,10 +11,11 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import FLOAT32_IN_WORDS
+from unskew.data.cells import FLOAT32_IN_WORDS, listed
 from unskew.data.dataset import Dataset, Kind, channel_moments, hold_out, too_large_label
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
+from unskew.notices import warn
 
 
 def from_arrays(
@@ -74,7 +75,23 @@ def from_arrays(
         test_x, test_y = features[held], coded["y"][held]
         aside = {key: values[~held] for key, values in aside.items()}
     mean, std = channel_moments(train_x)
-    return Dataset(name, train_x, train_y, test_x, test_y, names, found, aside, mean, std, source)
+    made = Dataset(name, train_x, train_y, test_x, test_y, names, found, aside, mean, std, source)
+    if x_test is not None:
+        _warn_of_untaught(made)
+    return made
+
+
+def _warn_of_untaught(dataset: Dataset) -> None:
+    """Say which classes are only tested: every metric falls by them, and none says why."""
+    taught, tested = (np.bincount(y, minlength=dataset.classes) for y in (dataset.y, dataset.y_test))
+    only = np.flatnonzero((tested > 0) & (taught == 0))
+    if len(only):
+        warn(
+            f"{tested[only].sum():,} of the {tested.sum():,} samples to test {dataset.name} on are of class "
+            f"{listed([dataset.labels[k] for k in only])}, of which there is no sample to train on: no model can "
+            "tell them; see that both sets have the same classes, under the same names",
+            stacklevel=3,
+        )
 
 
 def split_held_out(y: Array, test: float, seed: int, name: str) -> Array:
