@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Graph
 
-from unskew.engines.graph import aten, calls, swap
+from unskew.engines.graph import aten, calls, form, swap
 
 WORTH_IT = 2_000_000
 """Multiply-adds of a product from which on oneDNN is faster than MKL, for all that its call takes longer."""
@@ -50,25 +50,20 @@ def multiply_by_onednn(graph: Graph) -> None:
         if node.kwargs or not _large(left, right):
             continue
         if node.target is aten.addmm_.default:
-            if _form(left).shape[1] >= ROWS_TO_ADD:
+            if form(left).shape[1] >= ROWS_TO_ADD:
                 with graph.inserting_before(node):
                     product = _product(graph, left, right, None)
                     swap(node, graph.call_function(aten.add_.Tensor, (added[0], product)))
-        elif all(_form(bias) is not None and len(_form(bias).shape) == 1 for bias in added):
+        elif all(form(bias) is not None and len(form(bias).shape) == 1 for bias in added):
             with graph.inserting_before(node):
                 product = _product(graph, left, right, *(added or [None]))
             product.meta = node.meta
             swap(node, product)
 
 
-def _form(node: Any) -> Any:
-    """What is known of a tensor: shape, type, strides."""
-    return node.meta.get("tensor_meta")
-
-
 def _large(left: Any, right: Any) -> bool:
-    forms = _form(left), _form(right)
-    if None in forms or any(form.dtype != torch.float32 for form in forms):
+    forms = form(left), form(right)
+    if None in forms or any(known.dtype != torch.float32 for known in forms):
         return False
     (rows, inner), columns = forms[0].shape, forms[1].shape[1]
     return bool(rows * inner * columns >= WORTH_IT)
@@ -76,8 +71,7 @@ def _large(left: Any, right: Any) -> bool:
 
 def _product(graph: Graph, left: Any, right: Any, bias: Any) -> Any:
     """``left @ right + bias``; oneDNN wants the right one turned, and the left one row by row."""
-    form = _form(left)
-    if form.stride != (form.shape[1], 1):
+    if form(left).stride != (form(left).shape[1], 1):
         left = graph.call_function(aten.clone.default, (left,), {"memory_format": torch.contiguous_format})
     turned = (
         right.args[0] if right.target is aten.t.default else graph.call_function(aten.t.default, (right,))

@@ -77,13 +77,18 @@ def _picks_by_places(node: Node) -> bool:
     """Whether a node takes rows by their places, as many as there are places, and not by a mask."""
     if node.target is not aten.index.Tensor:
         return False
-    found = [place.meta.get("tensor_meta") for place in node.args[1] if place is not None]  # type: ignore[union-attr]
+    found = [form(place) for place in node.args[1] if place is not None]  # type: ignore[union-attr]
     return all(known is not None and known.dtype not in (torch.bool, torch.uint8) for known in found)
+
+
+def form(node: Any) -> Any:
+    """What is known of a tensor: shape, type, strides."""
+    return node.meta.get("tensor_meta")
 
 
 def same_form(a: Any, b: Any) -> bool:
     """Whether two nodes are known to be tensors of one shape and type."""
-    found = [node.meta.get("tensor_meta") for node in (a, b)]
+    found = [form(node) for node in (a, b)]
     return None not in found and found[0][:2] == found[1][:2]
 
 

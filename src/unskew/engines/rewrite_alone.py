@@ -10,7 +10,7 @@ import torch
 from torch.fx import Graph, GraphModule
 
 from unskew.engines.dense_products import mkl_is_half_as_fast, multiply_by_onednn
-from unskew.engines.graph import aten, calls, owner, swap
+from unskew.engines.graph import aten, calls, form, owner, swap
 from unskew.engines.recorded import rewrite_graph
 
 
@@ -31,11 +31,6 @@ def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
     return traced.forward
 
 
-def _form(node: Any) -> Any:
-    """What is known of a tensor: shape, type, strides."""
-    return node.meta.get("tensor_meta")
-
-
 def _sum_biases_apart(graph: Graph) -> None:
     """The gradient of a filter's bias as a sum of its own: oneDNN's takes several times as long.
 
@@ -45,9 +40,9 @@ def _sum_biases_apart(graph: Graph) -> None:
         gradient, mask = node.args[0], node.args[10]
         if gradient.target is aten.max_pool2d_with_indices_backward.default:
             gradient = gradient.args[0]
-        if not mask[2] or _form(gradient) is None:
+        if not mask[2] or form(gradient) is None:
             continue
-        over = [axis for axis in range(len(_form(gradient).shape)) if axis != 1]
+        over = [axis for axis in range(len(form(gradient).shape)) if axis != 1]
         with graph.inserting_before(node):  # while it is at hand
             summed = graph.call_function(aten.sum.dim_IntList, (gradient, over))
         for part in [user for user in node.users if user.args[1] == 2]:
@@ -58,7 +53,7 @@ def _sum_biases_apart(graph: Graph) -> None:
 def _lay_out_alike(graph: Graph) -> None:
     """ReLU's gradient comes in another layout where images were flattened: copied first, it is six times as fast."""
     for node in calls(graph, aten.threshold_backward.default):
-        gradient, outputs = map(_form, node.args[:2])
+        gradient, outputs = map(form, node.args[:2])
         if None in (gradient, outputs) or gradient.stride == outputs.stride:
             continue
         if outputs.memory_format is torch.channels_last:
@@ -73,7 +68,7 @@ def _work_in_place(graph: Graph) -> None:
     """ReLU and its gradient over what nobody else reads: memory that the processor has at hand."""
     for node in calls(graph, aten.relu.default, aten.threshold_backward.default):
         given = node.args[0]
-        if not _read_once(given) or _form(given) is None or _form(given).stride != _form(node).stride:
+        if not _read_once(given) or form(given) is None or form(given).stride != form(node).stride:
             continue
         if node.target is aten.relu.default:
             node.target = aten.relu_.default
