@@ -22,6 +22,7 @@ from unskew.models.outline import Outline
 from unskew.models.patches import can_be_patched, patch
 from unskew.models.pool_first import pool_first
 from unskew.models.split import SplitModel
+from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.seeds import generator
 
 ANOTHER = 0x2545F491 << 32
@@ -71,6 +72,7 @@ class Net:
         self.filters_by_channel = any(
             isinstance(m, nn.modules.conv._ConvNd) and m.groups > 1 for m in module.modules()
         )
+        self.fits_kernels = fits_kernels(module)
         self.norms = any(isinstance(m, BatchNorm) for m in module.modules())
         # whether a tensor has two names; where none has, torch need not look for them at every call
         self.tied = any(
@@ -84,6 +86,7 @@ class Net:
         self.half = False
         self.by_batch = False  # whether it judges by the statistics of the samples at hand
         self.wide: frozenset[str] = frozenset()
+        self.rounded: frozenset[str] = frozenset()  # weights that layers themselves round to bf16
 
     def __call__(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """Logits, in training mode."""
@@ -205,7 +208,7 @@ class Net:
         here = copy.copy(self)
         here.half = True
         norms = [n for n, m in self.training.named_modules() if isinstance(m, BatchNorm)]
-        here.wide = frozenset(f"{n}.{p}" for n in norms for p in ("weight", "bias"))
+        here.wide = here.rounded.union(f"{n}.{p}" for n in norms for p in ("weight", "bias"))
         return here
 
     def patched(self) -> Net:
@@ -215,6 +218,15 @@ class Net:
         here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         patch(here.training)
         patch(here.judging)
+        return here
+
+    def with_kernels(self) -> Net:
+        """This net, whose convolutions and batch norm are one kernel each for all stacked clients on a GPU."""
+        here = copy.copy(self)
+        here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
+        here._tried, here._tried_last, here._tried_rows = {}, {}, {}
+        here.rounded = use_kernels(here.training)
+        use_kernels(here.judging)
         return here
 
     @cached_property

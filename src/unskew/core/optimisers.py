@@ -38,10 +38,24 @@ class SGD:
     def step(self, params: Tree, grads: Tree, state: Memory, lr: float | Tensor, count: int | Tensor) -> None:
         weights = list(params.values())
         d = [grads[k] for k in params]
+        buffers: list[Tensor] = [state["momentum"][k] for k in params] if self.momentum else []
+        if isinstance(lr, torch.Tensor) and _in_one_kernel(lr, weights, d, buffers):
+            torch._fused_sgd_(
+                weights,
+                d,
+                buffers,
+                weight_decay=self.decay,
+                momentum=self.momentum,
+                lr=lr,
+                dampening=0.0,
+                nesterov=self.nesterov,
+                maximize=False,
+                is_first_step=False,
+            )
+            return
         if self.decay:
             d = list(torch._foreach_add(d, weights, alpha=self.decay))
         if self.momentum:
-            buffers = [state["momentum"][k] for k in params]
             torch._foreach_mul_(buffers, self.momentum)
             torch._foreach_add_(buffers, d)
             d = list(torch._foreach_add(d, buffers, alpha=self.momentum)) if self.nesterov else buffers
@@ -66,6 +80,23 @@ class Adam:
             g = list(torch._foreach_add(g, weights, alpha=self.decay))
         first: list[Tensor] = [state["first"][k] for k in params]
         second: list[Tensor] = [state["second"][k] for k in params]
+        if isinstance(lr, torch.Tensor) and _in_one_kernel(lr, weights, g, first, second):
+            torch._fused_adam_(
+                weights,
+                g,
+                first,
+                second,
+                [],
+                [torch.as_tensor(count, device=lr.device).to(lr.dtype) + 1] * len(weights),
+                lr=lr,
+                beta1=self.beta1,
+                beta2=self.beta2,
+                weight_decay=0.0,  # it is in the gradient
+                eps=self.eps,
+                amsgrad=False,
+                maximize=False,
+            )
+            return
         torch._foreach_lerp_(first, g, 1 - self.beta1)
         torch._foreach_mul_(second, self.beta2)
         torch._foreach_addcmul_(second, g, g, value=1 - self.beta2)
@@ -74,6 +105,17 @@ class Adam:
         torch._foreach_add_(root, self.eps)
         rate = _as(weights[0], lr / (1 - _power(self.beta1, count)))
         _descend(weights, list(torch._foreach_div(first, root)), rate)
+
+
+def _in_one_kernel(lr: Tensor, weights: list[Tensor], *lists: list[Tensor]) -> bool:
+    """Whether a GPU can move all weights in one kernel: torch's own, for float32 that lies alike, and one rate."""
+    if not (lr.is_cuda and lr.dim() == 0 and lr.dtype == torch.float32):
+        return False
+    return all(
+        value.stride() == weight.stride() and value.dtype == weight.dtype == torch.float32
+        for values in lists
+        for weight, value in zip(weights, values, strict=False)
+    )
 
 
 def _power(beta: float, count: int | Tensor) -> Any:

@@ -148,13 +148,13 @@ class LocalStep:
     ) -> Tree:
         """Move ``params``, which require gradients, and the optimiser's ``state`` in place; add to ``losses``.
 
-        Of stacked clients with a rate each, those whose batch is all padding have finished, and only wait for others:
-        not those with the rate 0, which a decay may come to. The gradient comes back.
+        Of stacked clients whose rate comes as a tensor, those whose batch is all padding have finished, and only wait
+        for others: not those with the rate 0, which a decay may come to. The gradient comes back.
         """
         grads, value = self.gradients(params, inputs, padded)
         with torch.no_grad():
             self.rule.step(params, grads, state, rate, count)
-            if isinstance(rate, Tensor) and rate.dim():
+            if isinstance(rate, Tensor) and value.dim():
                 value = torch.where(inputs.weight[:, 0] > 0, value, 0)  # padding comes last
             losses += value
         return grads

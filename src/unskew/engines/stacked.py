@@ -150,8 +150,12 @@ class Stepper:
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
 
-    def step(self, s: int | Tensor, clients: int, padded: bool) -> None:
-        """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph."""
+    def step(self, s: int | Tensor, clients: int, padded: bool, one_rate: bool = False) -> Tree:
+        """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph.
+
+        Inside a graph some may have finished: they have the rate 0 or, where the first client's serves as the ``one_rate``
+        of all, go on with padding. The gradient comes back.
+        """
         block = self.block
 
         def now(value: Tensor) -> Tensor:
@@ -173,15 +177,17 @@ class Stepper:
         )
         params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
         state, losses = _first(self.state, clients), block.losses[:clients]
-        if isinstance(s, Tensor):  # some of these clients may have finished
-            self.local_step(params, inputs, state, now(block.rate), s.squeeze(0), losses, padded)
-            return
+        if isinstance(s, Tensor):
+            rate = now(block.rate)
+            rate = rate[0] if one_rate else rate
+            return self.local_step(params, inputs, state, rate, s.squeeze(0), losses, padded)
         rate = now(block.rate) if self.rate is None else self.rate
         grads = self.local_step(params, inputs, state, rate, s, losses, padded)
         if s == 0:
-            self._lay_out_like(grads)
+            self.lay_out_like(grads)
+        return grads
 
-    def _lay_out_like(self, grads: Tree) -> None:
+    def lay_out_like(self, grads: Tree) -> None:
         """Give models the memory layout in which their gradients come: adding across layouts is slow."""
         for name, grad in grads.items():
             for tree in (self.block.params, *self.state.values()):
@@ -191,7 +197,8 @@ class Stepper:
                     and tree[name].shape[1:] == grad.shape[1:]
                 ):
                     old = tree[name]
-                    tree[name] = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype).copy_(old)
+                    fresh = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype, device=old.device)
+                    tree[name] = fresh.copy_(old)
 
 
 def train_stacked(

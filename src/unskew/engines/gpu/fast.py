@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS, Lan
 from unskew.engines.here import Here
 from unskew.engines.stacked import ClientStack, split_into_blocks, tensors, unstack_results
 from unskew.errors import RunFailed
+from unskew.models.stacked_layers import has_kernels
 from unskew.notices import warn
 
 SIDE_BY_SIDE, STACKED = 64, 256
@@ -52,6 +54,13 @@ MANY_CLIENTS = 32
 they overlap. Measured: ``small_cnn`` with small batches is 1.5 times as fast side by side with ten clients, and 1.3
 times as fast stacked with a hundred."""
 
+LARGE_STEP = 8e9
+"""Multiply-adds of a forward pass of one client's batch from which it fills the GPU by itself: cuDNN's convolutions are
+faster then than kernels for all clients."""
+
+FEW_CLIENTS = 2
+"""Clients a round up to which those that convolve run side by side in any case."""
+
 MODELS_EACH, PASSES = 6, 4
 """What a client takes of the GPU's memory, roughly: as many models (as sent, as trained, its gradient, an optimiser's
 two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies between)."""
@@ -61,6 +70,18 @@ KEPT_STAGES = 3
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
+
+
+class Way(Enum):
+    """How clients are trained at once."""
+
+    SIDE_BY_SIDE = "side by side"
+    STACKED = "stacked"  # their convolutions as products over patches
+    KERNELS = "stacked, with kernels for all"
+
+    @property
+    def stacks(self) -> bool:
+        return self is not Way.SIDE_BY_SIDE
 
 
 class FastGPU(Here):
@@ -92,7 +113,7 @@ class FastGPU(Here):
         self._data: DeviceData | None = None
         self._stages: list[Stage] = []  # the last one used comes last
         self._ahead = Prefetch()
-        self._decided: tuple[Any, bool] = (None, False)
+        self._decided: tuple[Any, Way] = (None, Way.SIDE_BY_SIDE)
         self._sized: tuple[Any, int] = (None, 1)
         if self.device.type == "cuda":
             _arithmetic(precision)
@@ -101,7 +122,7 @@ class FastGPU(Here):
         """What runs, in words."""
         job, together = run.job, _together(run.job, run.cohort)
         how = "captured graphs" if self.capture else "no graphs"
-        where = "stacked" if self._stacks(job, together) else "side by side"
+        where = self._way(job, together).value
         said = f"{self.device}, up to {self._most(job, together)} clients {where}, {how}, {self.precision}"
         last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
         return said + last + compiled
@@ -212,7 +233,7 @@ class FastGPU(Here):
         exact = exact or job.net.mixes_rows(job.roster.dataset.shape)
         room = Room(size, steps, batch, exact)
         block = padded_to(room, block)
-        way = Prefixes if self._stacks(job, together) else Lanes
+        way = self._way(job, together)
         stage = self._stage(way, training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
         if last:  # while the GPU is at work
@@ -221,7 +242,7 @@ class FastGPU(Here):
 
     def _stage(
         self,
-        way: type[Prefixes] | type[Lanes],
+        way: Way,
         training: LocalTraining,
         device_data: DeviceData,
         room: Room,
@@ -230,7 +251,7 @@ class FastGPU(Here):
     ) -> Stage:
         """A stage that this block fits, from before or new; a room of its own for each size of batch."""
         for at, stage in enumerate(self._stages):
-            if type(stage.way) is way and stage.fits(training, room, block):
+            if stage.way is way and stage.fits(training, room, block):
                 self._stages.append(self._stages.pop(at))
                 return stage
         del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
@@ -252,41 +273,63 @@ class FastGPU(Here):
         """The largest block: as asked for, or what the GPU's memory should hold, up to where more gain nothing."""
         if self.largest or self.block:
             return self.largest or self.block or 1
-        stacks = self._stacks(job, together)
-        about = (job.net, job.roster.dataset.shape, job.local.batch, job.dtype, stacks)
+        way = self._way(job, together)
+        about = (job.net, job.roster.dataset.shape, job.local.batch, job.dtype, way)
         if self._sized[0] != about:
-            self._sized = about, self._should_hold(job, stacks)
-        return min(STACKED if stacks else SIDE_BY_SIDE, self._sized[1])
+            self._sized = about, self._should_hold(job, way)
+        return min(STACKED if way.stacks else SIDE_BY_SIDE, self._sized[1])
 
-    def _should_hold(self, job: Job, stacks: bool) -> int:
+    def _should_hold(self, job: Job, way: Way) -> int:
         """How many clients fit by a rough count of bytes; a count that was too high is halved when it shows."""
         memory = self.memory or _memory(self.device)
         if memory is None:
             return STACKED
         shape = job.roster.dataset.shape
-        values = job.net.layer_values(shape) + (job.net.patch_values(shape) if stacks else 0)
+        values = job.net.layer_values(shape)
+        if way is Way.STACKED:
+            values += job.net.patch_values(shape)
         steps = PASSES * values * job.local.batch * job.dtype.itemsize
         models = MODELS_EACH * nbytes(job.net.initial)
         free = 0.8 * memory - self.dataset.x.nbytes
-        if stacks or free < STREAMS * (models + steps):
+        if way.stacks or free < STREAMS * (models + steps):
             found = free / (models + steps)
         else:  # side by side, clients take turns on the streams, and in the memory of their steps
             found = (free - STREAMS * steps) / models
         return max(1, int(found))
 
-    def _stacks(self, job: Job, together: int) -> bool:
-        """Whether clients are stacked: dense ones, and many with small patches, where vmap can run the model."""
+    def _way(self, job: Job, together: int) -> Way:
+        """How clients are trained: dense ones and many with small patches are stacked, and where arithmetic may be
+        rounded those with filters of any size; where vmap cannot run the model, or steps are large, side by side."""
         shape = job.roster.dataset.shape
         together = min(together, self.block or STACKED)
         about = (job.net, shape, job.local.batch, job.dtype, together)
         if self._decided[0] != about:
-            held = job.net.patch_values(shape) * job.local.batch * job.dtype.itemsize
-            small = held <= SMALL_PATCHES and (together >= MANY_CLIENTS or not job.net.convolves)
-            small = small if self.stack is None else self.stack
-            trial = job.net.patched()
-            trial.to(self.device)  # what vmap can run differs between devices
-            self._decided = about, small and trial.stackable(shape)
+            self._decided = about, self._found_way(job, together)
         return self._decided[1]
+
+    def _found_way(self, job: Job, together: int) -> Way:
+        if self.stack is False:
+            return Way.SIDE_BY_SIDE
+        net, shape, batch = job.net, job.roster.dataset.shape, job.local.batch
+        if self._kernels_gain(job, together):
+            trial = net.with_kernels()
+            trial.to(self.device)
+            if trial.stackable(shape):
+                return Way.KERNELS
+        held = net.patch_values(shape) * batch * job.dtype.itemsize
+        if not self.stack and not (held <= SMALL_PATCHES and (together >= MANY_CLIENTS or not net.convolves)):
+            return Way.SIDE_BY_SIDE
+        trial = net.patched()
+        trial.to(self.device)  # what vmap can run differs between devices
+        return Way.STACKED if trial.stackable(shape) else Way.SIDE_BY_SIDE
+
+    def _kernels_gain(self, job: Job, together: int) -> bool:
+        """Whether kernels for all clients' filters are faster than cuDNN's client by client."""
+        net, there = job.net, has_kernels(self.device.type)
+        if not (there and net.fits_kernels and job.dtype == torch.float32 and self.precision != "fp32"):
+            return False
+        step = net.multiply_adds(job.roster.dataset.shape) * job.local.batch
+        return together > FEW_CLIENTS and step <= LARGE_STEP
 
     def _channels_last(self, job: Job) -> bool:
         """Where filters take one channel each, tensor cores' layout is faster; in fp32, which has none, slower."""
@@ -402,23 +445,29 @@ class Stage:
         device_data: DeviceData,
         room: Room,
         block: ClientStack,
-        way: type[Prefixes] | type[Lanes],
+        way: Way,
         capture: bool,
         compile: bool,
         precision: str,
     ):
-        self.training, self.room = training, room
+        self.training, self.room, self.way = training, room, way
         # the anchor and what parts share are the run's own tensors, and later legs are copied into these
         shared = {part: clone(tree) for part, tree in block.shared.items()}
-        params = (
-            {k: _laid_out(v) for k, v in block.params.items()} if device_data.channels_last else block.params
-        )
+        last = device_data.channels_last or way is Way.KERNELS
+        params = {k: _laid_out(v) for k, v in block.params.items()} if last else block.params
         self.block = replace(block, params=params, anchor=clone(block.anchor), shared=shared)
         self.block.losses = block.losses.clone()
         self.signature = _signature(block)
-        net = training.net.patched() if way is Prefixes and training.net.convolves else training.net
+        net = training.net
+        if way is Way.KERNELS:
+            net, compile = net.with_kernels(), False
+        elif way is Way.STACKED and net.convolves:
+            net = net.patched()
         inner = replace(training, net=net.halved() if precision == "bf16" else net)
-        self.way: Lanes | Prefixes = way(inner, device_data.pool, self.block, room.exact, compile, capture)
+        graphs = Prefixes if way.stacks else Lanes
+        self.graphs: Lanes | Prefixes = graphs(
+            inner, device_data.pool, self.block, room.exact, compile, capture
+        )
 
     def fits(self, training: LocalTraining, room: Room, block: ClientStack) -> bool:
         """Whether this stage can play that block as it is."""
@@ -435,7 +484,7 @@ class Stage:
         _copied(list(mine.values()), [theirs[name] for name in mine])
         self.block.client_jobs[:] = block.client_jobs
         self.block.losses.zero_()
-        self.way.play(block)
+        self.graphs.play(block)
         trained = self.block.params | self.block.buffers
         returning = block.params | block.buffers
         _copied(list(returning.values()), [trained[name] for name in returning])
