@@ -8,6 +8,7 @@ replayed), not in what it does.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -108,11 +109,18 @@ class LocalStep:
 
     Where clients are stacked, ``alike`` names the inputs that are one for all of them. Clients do not touch each other,
     so the gradient of the sum of their losses is each one's own gradient: the loss is vmapped, and one ordinary
-    backward pass serves all.
+    backward pass serves all. ``around_backward`` is entered for that pass: whatever an engine computes beside it is there
+    when it is left.
     """
 
-    def __init__(self, training: LocalTraining, alike: Collection[str] | None = None, compile: bool = False):
-        self.rule = optimizer(training.local)
+    def __init__(
+        self,
+        training: LocalTraining,
+        alike: Collection[str] | None = None,
+        compile: bool = False,
+        around_backward: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ):
+        self.rule, self.around_backward = optimizer(training.local), around_backward
         self._loss = {padded: _loss_of(training, padded) for padded in (False, True)}
         self._correct = {padded: _correction_of(training, padded) for padded in (False, True)}
         changed = [part for part in training.objectives if type(part).correct is not Objective.correct]
@@ -128,7 +136,8 @@ class LocalStep:
         """The gradient that moves the weights, and the loss; ``params`` require gradients."""
         value = self._loss[padded](params, *inputs)
         total = value.sum() if value.dim() else value
-        found = torch.autograd.grad(total, list(params.values()), allow_unused=True)
+        with self.around_backward():
+            found = torch.autograd.grad(total, list(params.values()), allow_unused=True)
         pairs = zip(params.items(), found, strict=True)
         grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
         with torch.no_grad():

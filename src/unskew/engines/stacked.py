@@ -8,6 +8,7 @@ is that of ``unskew.core.step``; only the order of additions inside a kernel may
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,8 +18,10 @@ from torch import Tensor
 
 from unskew.core.client import ClientJob, ClientResult, Pool, draw_numbers, make_result, mask_seeds
 from unskew.core.memory import flatten, nest
+from unskew.core.slots import Objective
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, leaves, map_tensors
+from unskew.models.stacked_layers import filters_beside
 
 
 @dataclass
@@ -139,13 +142,23 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
     return replace(block, **plain, **trees, **{k: by_part(k) for k in ("draws", "mine", "shared")})  # type: ignore[arg-type]
 
 
+def _one_pass(training: LocalTraining) -> bool:
+    """Whether the loss is one pass of the model and nothing else of its weights."""
+    hooks = ("inputs", "forward", "logits", "penalty")
+    return all(
+        getattr(type(part), hook) is getattr(Objective, hook) for part in training.objectives for hook in hooks
+    )
+
+
 class Stepper:
     """One step of a block's first clients."""
 
     def __init__(self, training: LocalTraining, pool: Pool, block: ClientStack, compile: bool = False):
         self.training, self.pool, self.block = training, pool, block
         one_for_all = {"shared": True, "anchor": not block.own_anchor, "seed": block.seeds is None}
-        self.local_step = LocalStep(training, {name for name, one in one_for_all.items() if one}, compile)
+        alike = {name for name, one in one_for_all.items() if one}
+        beside = filters_beside if training.net.rounded and _one_pass(training) else nullcontext
+        self.local_step = LocalStep(training, alike, compile, beside)
         self.state = self.local_step.rule.init(block.params)
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one

@@ -37,12 +37,12 @@ def _seen(
 @triton.jit
 def convolution(
     x, w, bias, y,
-    M, H, W, P, Q,
+    M, H, W, P, Q, O,
     x_k, x_n, x_c, x_h, x_w,
     w_k, w_o, w_c, w_r, w_s,
     b_k, b_o,
     y_k, y_m, y_o,
-    C: tl.constexpr, O: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
+    C: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
     STRIDE_H: tl.constexpr, STRIDE_W: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
     BACK: tl.constexpr, BIASED: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
@@ -96,10 +96,10 @@ def convolution(
 @triton.jit
 def filter_gradient(
     x, dy, dw, db,
-    M, H, W, P, Q, CHUNK, PARTS,
+    M, H, W, P, Q, O, CHUNK, PARTS,
     x_k, x_n, x_c, x_h, x_w,
     d_k, d_m, d_o,
-    C: tl.constexpr, O: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
+    C: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
     STRIDE_H: tl.constexpr, STRIDE_W: tl.constexpr, TOP: tl.constexpr, LEFT: tl.constexpr,
     BIASED: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
@@ -157,9 +157,9 @@ def filter_gradient(
 @triton.jit
 def moments(
     x, weight, found,
-    M, AREA,
+    M, AREA, C, TILES,
     x_k, x_m, x_c, w_k, w_n,
-    C: tl.constexpr, TILES: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
+    BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Of each tile of places: their weight, weighted mean, and weighted squares around it, channel by channel."""
     client, tile = tl.program_id(2).to(tl.int64), tl.program_id(0)
@@ -181,10 +181,10 @@ def moments(
 @triton.jit
 def normalise(
     x, weight, scale, shift, running_mean, running_var, found, y, kept,
-    M, AREA,
+    M, AREA, C, TILES,
     x_k, x_m, x_c, w_k, w_n, s_k, b_k, r_k, v_k,
     EPS, MOMENTUM,
-    C: tl.constexpr, TILES: tl.constexpr, RUNS: tl.constexpr, RELU: tl.constexpr, AFFINE: tl.constexpr,
+    RUNS: tl.constexpr, RELU: tl.constexpr, AFFINE: tl.constexpr,
     BM: tl.constexpr, BC: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
     """Batch norm by the tiles' moments, and ReLU where it follows; the first tile's program moves the averages."""
@@ -231,8 +231,8 @@ def normalise(
 @triton.jit
 def slopes_seen(
     x, weight, scale, shift, kept, dy, m, c, client,
-    M, AREA, x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c,
-    C: tl.constexpr, RELU: tl.constexpr, AFFINE: tl.constexpr,
+    M, AREA, C, x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c,
+    RELU: tl.constexpr, AFFINE: tl.constexpr,
 ):  # fmt: skip
     """Of a tile: the output's gradient (through ReLU), the normalised values, and what normalising multiplied by."""
     counts = tl.load(weight + client * w_k + (m // AREA) * w_n, mask=m < M, other=0.0).to(tl.float32)
@@ -260,9 +260,9 @@ def slopes_seen(
 @triton.jit
 def norm_sums(
     x, weight, scale, shift, kept, dy, found,
-    M, AREA,
+    M, AREA, C, TILES,
     x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c,
-    C: tl.constexpr, TILES: tl.constexpr, RELU: tl.constexpr, AFFINE: tl.constexpr,
+    RELU: tl.constexpr, AFFINE: tl.constexpr,
     BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Of each tile: the sum of the output's gradient, and of its product with the normalised values."""
@@ -270,7 +270,7 @@ def norm_sums(
     m, c = tile * BM + tl.arange(0, BM), tl.program_id(1) * BC + tl.arange(0, BC)
     counts, slopes, normal, rate = slopes_seen(
         x, weight, scale, shift, kept, dy, m, c, client,
-        M, AREA, x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c, C, RELU, AFFINE,
+        M, AREA, C, x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c, RELU, AFFINE,
     )  # fmt: skip
     rows = found + (client * TILES + tile) * 2 * C + c
     tl.store(rows, tl.sum(slopes, 0), mask=c < C)
@@ -280,9 +280,9 @@ def norm_sums(
 @triton.jit
 def norm_gradient(
     x, weight, scale, shift, kept, dy, found, dx, dscale, dshift,
-    M, AREA,
+    M, AREA, C, TILES,
     x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c,
-    C: tl.constexpr, TILES: tl.constexpr, RELU: tl.constexpr, AFFINE: tl.constexpr,
+    RELU: tl.constexpr, AFFINE: tl.constexpr,
     BM: tl.constexpr, BC: tl.constexpr, BT: tl.constexpr,
 ):  # fmt: skip
     """Batch norm's gradient by its input, its scale and its shift.
@@ -294,7 +294,7 @@ def norm_gradient(
     m, c = tile * BM + tl.arange(0, BM), tl.program_id(1) * BC + tl.arange(0, BC)
     counts, slopes, normal, rate = slopes_seen(
         x, weight, scale, shift, kept, dy, m, c, client,
-        M, AREA, x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c, C, RELU, AFFINE,
+        M, AREA, C, x_k, x_m, x_c, w_k, w_n, s_k, b_k, d_k, d_m, d_c, RELU, AFFINE,
     )  # fmt: skip
     t = tl.arange(0, BT)
     rows = found + (client * TILES + t)[:, None] * 2 * C + c[None, :]
@@ -316,9 +316,9 @@ def norm_gradient(
 @triton.jit
 def pool(
     x, y, which,
-    M, P, Q,
+    M, P, Q, C,
     x_k, x_n, x_h, x_w,
-    C: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
+    TALL: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """The largest of each window of TALL x WIDE places, and which of them it was, the first of equals."""
     client = tl.program_id(2).to(tl.int64)
@@ -341,9 +341,9 @@ def pool(
 @triton.jit
 def pool_gradient(
     dy, which, dx,
-    M, P, Q,
+    M, P, Q, C,
     d_k, d_n, d_h, d_w, x_k, x_n, x_h, x_w,
-    C: tl.constexpr, TALL: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
+    TALL: tl.constexpr, WIDE: tl.constexpr, BM: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """To the largest of each window goes its gradient, to the others 0."""
     client = tl.program_id(2).to(tl.int64)

@@ -7,10 +7,12 @@ them as they read them, and their gradients come back whole.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +22,6 @@ from torch.nn import functional as F
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.patches import can_be_patched, sides
 from unskew.models.split import Stages
-
-CHUNK = 2048
-"""Places whose gradients of filters one program adds up: of many places several programs each do a part. A function of a
-client alone, so that its bits do not depend on who is stacked with it."""
 
 TILE = 256
 """Places in a tile of batch norm."""
@@ -41,6 +39,13 @@ def has_kernels(device: str) -> bool:
     if importlib.util.find_spec("triton") is None:
         return False
     return device == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def kernels_of() -> Any:
+    """The kernels, loaded where they are first needed: most machines have no Triton."""
+    from unskew.models import kernels
+
+    return kernels
 
 
 def use_kernels(module: nn.Module) -> frozenset[str]:
@@ -67,9 +72,10 @@ def use_kernels(module: nn.Module) -> frozenset[str]:
 
 
 def fits_kernels(module: nn.Module) -> bool:
-    """Whether every convolution of a model is one that the kernels can do."""
+    """Whether a model convolves, and every convolution is one that the kernels do fast: tensor cores take sixteen
+    channels at once."""
     filters = [m for m in module.modules() if isinstance(m, nn.modules.conv._ConvNd)]
-    return bool(filters) and all(map(can_be_patched, filters))
+    return bool(filters) and all(can_be_patched(m) and m.out_channels % 16 == 0 for m in filters)
 
 
 def _join_relu(layers: nn.Sequential) -> None:
@@ -163,6 +169,47 @@ class StackedDropout(Dropout):
 def _tiles(x: Tensor) -> int:
     """Of one client's batch."""
     return -(-x.numel() // x.shape[1] // TILE)
+
+
+class _Beside:
+    """Gradients of filters on a stream of their own, beside the rest of a backward pass, which does not wait for them."""
+
+    on = False
+    streams: ClassVar[dict[torch.device, torch.cuda.Stream]] = {}
+    held: ClassVar[list[Tensor]] = []  # what is still being read: nobody may be given its memory
+
+
+@contextlib.contextmanager
+def filters_beside() -> Iterator[None]:
+    """Around a backward pass in which no weight is used twice: nobody reads its gradient before the end."""
+    _Beside.on = True  # for all threads: torch runs a GPU's backward pass in one of its own
+    try:
+        yield
+    finally:
+        _Beside.on = False
+        for device, stream in _Beside.streams.items():
+            torch.cuda.current_stream(device).wait_stream(stream)
+        _Beside.held.clear()
+        _Beside.streams.clear()
+
+
+@contextlib.contextmanager
+def _aside(*used: Tensor) -> Iterator[None]:
+    """What is launched inside goes beside the rest, where that was asked for."""
+    if not (_Beside.on and used[0].is_cuda):
+        yield
+        return
+    device = used[0].device
+    stream = _Beside.streams[device] = _stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    _Beside.held.extend(used)
+    with torch.cuda.stream(stream):
+        yield
+
+
+@functools.cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Walk(NamedTuple):
@@ -284,53 +331,67 @@ def _part(channels: int, inner: int, most: int) -> int:
     return min(most, whole) if whole >= 16 else _tile(inner, 32)
 
 
+ENOUGH = 100
+"""Programs that keep a GPU busy: with fewer, tiles are smaller. This and the tiles below were measured on one H200 with
+ResNet-9's convolutions in bf16, of two and of ten clients."""
+
+TILES = ((128, 64, 64, 3), (32, 64, 64, 4), (32, 32, 128, 3))
+"""Places, channels and depth of a convolution's tile, and how many are on their way at once; the largest comes first."""
+
+
 def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, walk: _Walk, back: bool) -> None:
     """A convolution's outputs into ``y``, or, going ``back``, the gradient of its input."""
-    from unskew.models import kernels
-
     (clients, samples, channels, height, width), (_, out, _, rows, columns) = x.shape, weight.shape
     places = samples * y.shape[3] * y.shape[4]
-    wide = _tile(out, 64)
-    tall = 128 if places >= 2048 else 64
-    deep = _part(channels, channels * rows * columns, 32 if x.element_size() == 4 else 64)
-    grid = (-(-places // tall), -(-out // wide), clients)
-    kernels.convolution[grid](
+    for tall, most, deepest, stages in TILES:  # noqa: B007  the last one, where none gives enough
+        wide = _tile(out, most)
+        grid = (-(-places // tall), -(-out // wide), clients)
+        if grid[0] * grid[1] * grid[2] >= ENOUGH:
+            break
+    deep = _part(channels, channels * rows * columns, deepest if x.element_size() == 2 else deepest // 2)
+    kernels_of().convolution[grid](
         x, weight, x if bias is None else bias, y,
-        places, height, width, y.shape[3], y.shape[4],
+        places, height, width, y.shape[3], y.shape[4], out,
         *x.stride(), *weight.stride(),
         *((0, 0) if bias is None else bias.stride()),
         y.stride(0), y.stride(4), y.stride(2),
-        channels, out, rows, columns, *walk.stride, *walk.padding,
+        channels, rows, columns, *walk.stride, *walk.padding,
         back, bias is not None, _precision(x), tall, wide, deep,
-        num_warps=4, num_stages=3,
+        num_warps=4, num_stages=stages,
     )  # fmt: skip
+
+
+CHUNKS = (1024, 512)
+"""Places whose gradients of filters one program adds up, of many clients and of few: of more places several programs
+each do a part."""
 
 
 def _filter_gradient(
     x: Tensor, dy: Tensor, weight: Tensor, walk: _Walk, biased: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Of all clients, the gradient by the filters, and by the bias."""
-    from unskew.models import kernels
-
     (clients, samples, channels, height, width), (_, out, _, rows, columns) = x.shape, weight.shape
     places, inner = samples * dy.shape[3] * dy.shape[4], channels * rows * columns
-    parts = -(-places // CHUNK)
+    wide, tall = _tile(out, 64), _part(channels, inner, 64)
+    tiles = -(-out // wide) * -(-inner // tall) * clients
+    chunk = CHUNKS[0] if tiles >= ENOUGH / 2 else CHUNKS[1]
+    parts = -(-places // chunk)
     found = x.new_empty(clients, parts, out, inner, dtype=torch.float32)
     summed = x.new_empty(clients, parts, out, dtype=torch.float32) if biased else found
-    wide, tall = _tile(out, 64), _part(channels, inner, 64)
-    deep = 32 if x.element_size() == 4 else 64
-    grid = (-(-out // wide), -(-inner // tall), clients * parts)
-    kernels.filter_gradient[grid](
+    deep = (128 if places >= 1024 else 64) // (x.element_size() // 2)
+    launch = (
         x, dy, found, summed,
-        places, height, width, dy.shape[3], dy.shape[4], CHUNK, parts,
+        places, height, width, dy.shape[3], dy.shape[4], out, chunk, parts,
         *x.stride(),
         dy.stride(0), dy.stride(4), dy.stride(2),
-        channels, out, rows, columns, *walk.stride, *walk.padding,
+        channels, rows, columns, *walk.stride, *walk.padding,
         biased, _precision(x), tall, wide, deep,
-        num_warps=4, num_stages=3,
     )  # fmt: skip
-    dw = (found[:, 0] if parts == 1 else found.sum(1)).view(clients, out, rows, columns, channels)
-    db = (summed[:, 0] if parts == 1 else summed.sum(1)) if biased else None
+    grid = (-(-out // wide), -(-inner // tall), clients * parts)
+    with _aside(x, dy, found, summed):
+        kernels_of().filter_gradient[grid](*launch, num_warps=4, num_stages=3)
+        dw = (found[:, 0] if parts == 1 else found.sum(1)).view(clients, out, rows, columns, channels)
+        db = (summed[:, 0] if parts == 1 else summed.sum(1)) if biased else None
     return dw.permute(0, 1, 4, 2, 3).to(weight.dtype), db
 
 
@@ -339,20 +400,18 @@ class _NormaliseAll(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, scale: Any, shift: Any, mean: Any, var: Any, how: Any) -> Tensor:
-        from unskew.models import kernels
-
         eps, momentum, relu = how
         at = _Places.of(x, weight)
         found = x.new_empty(at.clients, at.tiles, 3, at.channels, dtype=torch.float32)
         kept = x.new_empty(at.clients, 3, at.channels, dtype=torch.float32)
         y = at.like(x)
-        kernels.moments[at.grid](at.x, weight, found, *at.sizes, *at.strides, *at.shape)
+        kernels_of().moments[at.grid](at.x, weight, found, *at.sizes, *at.strides, TILE, at.wide)
         affine, runs = scale is not None, mean is not None
-        kernels.normalise[at.grid](
+        kernels_of().normalise[at.grid](
             at.x, weight, scale if affine else x, shift if affine else x, mean if runs else x, var if runs else x,
             found, y, kept, *at.sizes, *at.strides, *(t.stride(0) if t is not None else 0 for t in (scale, shift)),
             *(t.stride(0) if t is not None else 0 for t in (mean, var)), eps, momentum,
-            at.channels, at.tiles, runs, relu, affine, TILE, at.wide, max(2, 1 << (at.tiles - 1).bit_length()),
+            runs, relu, affine, TILE, at.wide, at.room,
         )  # fmt: skip
         ctx.save_for_backward(x, weight, kept, *((scale, shift) if affine else ()))
         ctx.relu, ctx.affine = relu, affine
@@ -360,8 +419,6 @@ class _NormaliseAll(Function):
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
-        from unskew.models import kernels
-
         x, weight, kept, *rest = ctx.saved_tensors
         scale, shift = rest if ctx.affine else (x, x)
         at = _Places.of(x, weight)
@@ -372,12 +429,11 @@ class _NormaliseAll(Function):
         dshift = torch.empty_like(dscale)
         affine = (scale.stride(0), shift.stride(0)) if ctx.affine else (0, 0)
         strides = (*at.sizes, *at.strides, *affine, *dy.strides[:3])
-        how = (at.channels, at.tiles, ctx.relu, ctx.affine, TILE, at.wide)
-        kernels.norm_sums[at.grid](at.x, weight, scale, shift, kept, dy.x, found, *strides, *how)
-        kernels.norm_gradient[at.grid](
-            at.x, weight, scale, shift, kept, dy.x, found, dx, dscale, dshift, *strides, *how,
-            max(2, 1 << (at.tiles - 1).bit_length()),
-        )  # fmt: skip
+        how = (ctx.relu, ctx.affine, TILE, at.wide)
+        kernels_of().norm_sums[at.grid](at.x, weight, scale, shift, kept, dy.x, found, *strides, *how)
+        kernels_of().norm_gradient[at.grid](
+            at.x, weight, scale, shift, kept, dy.x, found, dx, dscale, dshift, *strides, *how, at.room
+        )
         back = dx.permute(0, 1, -1, *range(2, x.dim() - 1))
         if not ctx.affine:
             return back, None, None, None, None, None, None
@@ -392,7 +448,7 @@ class _Places(NamedTuple):
     channels: int
     tiles: int
     wide: int
-    sizes: tuple[int, int]  # places of a client, and of one sample
+    sizes: tuple[int, int, int, int]  # places of a client, and of one sample; channels; tiles
     strides: tuple[int, int, int, int, int]  # of x by client, place and channel; of weights by client and sample
 
     @classmethod
@@ -411,15 +467,16 @@ class _Places(NamedTuple):
             by_place = x.stride(1)
         strides = (x.stride(0), by_place, x.stride(2), *weight.stride())
         tiles = -(-samples * area // TILE)
-        return cls(x, clients, channels, tiles, min(32, _tile(channels, 32)), (samples * area, area), strides)  # type: ignore[arg-type]
+        return cls(x, clients, channels, tiles, _tile(channels, 32), (samples * area, area, channels, tiles), strides)  # type: ignore[arg-type]
 
     @property
     def grid(self) -> tuple[int, int, int]:
         return self.tiles, -(-self.channels // self.wide), self.clients
 
     @property
-    def shape(self) -> tuple[int, int, int, int]:
-        return self.channels, self.tiles, TILE, self.wide
+    def room(self) -> int:
+        """For how many tiles' moments a program has room: few sizes, so that few kernels are compiled."""
+        return 8 if self.tiles <= 8 else 32 if self.tiles <= 32 else MOST_TILES
 
     def like(self, x: Tensor) -> Tensor:
         """Room for as many, channels innermost."""
@@ -431,32 +488,28 @@ class _PoolAll(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: tuple[int, int]) -> Tensor:
-        from unskew.models import kernels
-
         x = _innermost(x)
         size = [side // step for side, step in zip(x.shape[3:], window, strict=True)]
         y = _images(x, x.shape[2], size)
         which = torch.empty_like(y, dtype=torch.uint8)
         ctx.save_for_backward(which)
         ctx.window, ctx.shape = window, x.shape
-        kernels.pool[_pool_grid(y)](
-            x, y, which, y.shape[1] * size[0] * size[1], *size, *_but_channels(x), x.shape[2], *window, *POOLED,
+        kernels_of().pool[_pool_grid(y)](
+            x, y, which, y.shape[1] * size[0] * size[1], *size, x.shape[2], *_but_channels(x), *window, *POOLED,
         )  # fmt: skip
         return y
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
-        from unskew.models import kernels
-
         dy = _innermost(slopes[0])
         (which,) = ctx.saved_tensors
         size = ctx.shape[3:]
         dx = _images(dy, ctx.shape[2], size)
         if any(side % step for side, step in zip(size, ctx.window, strict=True)):
             dx.zero_()  # some places are under no window
-        kernels.pool_gradient[_pool_grid(dy)](
-            dy, which, dx, dy.shape[1] * dy.shape[3] * dy.shape[4], *dy.shape[3:], *_but_channels(dy),
-            *_but_channels(dx), dy.shape[2], *ctx.window, *POOLED,
+        kernels_of().pool_gradient[_pool_grid(dy)](
+            dy, which, dx, dy.shape[1] * dy.shape[3] * dy.shape[4], *dy.shape[3:], dy.shape[2], *_but_channels(dy),
+            *_but_channels(dx), *ctx.window, *POOLED,
         )  # fmt: skip
         return dx, None
 
@@ -496,12 +549,10 @@ class _DropAll(Function):
 
 
 def _dropped(x: Tensor, seed: Tensor, how: tuple[float, int]) -> Tensor:
-    from unskew.models import kernels
-
     (p, index), count = how, x[0].numel()
     x = x.contiguous()
     y = torch.empty_like(x)
     grid = (-(-count // 1024), x.shape[0])
     least, stream = round(p * 2**32) - 2**31, 0x61C88647 * (index + 1)
-    kernels.drop[grid](x, seed, y, count, x.stride(0), seed.stride(0), 1 / (1 - p), least, stream, 1024)
+    kernels_of().drop[grid](x, seed, y, count, x.stride(0), seed.stride(0), 1 / (1 - p), least, stream, 1024)
     return y

@@ -54,7 +54,7 @@ MANY_CLIENTS = 32
 they overlap. Measured: ``small_cnn`` with small batches is 1.5 times as fast side by side with ten clients, and 1.3
 times as fast stacked with a hundred."""
 
-LARGE_STEP = 8e9
+LARGE_STEP = 5e9
 """Multiply-adds of a forward pass of one client's batch from which it fills the GPU by itself: cuDNN's convolutions are
 faster then than kernels for all clients."""
 
@@ -88,7 +88,7 @@ class FastGPU(Here):
     """Stacked clients and captured steps on one device.
 
     ``stack``: whether clients are stacked (where the model can be) or run side by side; by default as their number and
-    their model decide. ``memory``: the bytes that blocks are sized to; by default all that the device has. ``rooms``
+    their model decide. ``kernels``: whether one kernel then convolves for all; by default in bf16. ``memory``: the bytes that blocks are sized to; by default all that the device has. ``rooms``
     tells for which sizes tensors were laid out and steps captured, one entry each time.
     """
 
@@ -103,11 +103,12 @@ class FastGPU(Here):
         capture: bool | None = None,
         stack: bool | None = None,
         memory: int | None = None,
+        kernels: bool | None = None,
     ):
         self.device = torch.device(device)
         self.capture = self.device.type == "cuda" if capture is None else capture
         self.block, self.compile, self.precision = block, compile, precision
-        self.stack, self.memory = stack, memory
+        self.stack, self.memory, self.kernels = stack, memory, kernels
         self.rooms: list[Room] = []
         self.largest: int | None = None  # a block that did not fit halves this
         self._data: DeviceData | None = None
@@ -191,7 +192,7 @@ class FastGPU(Here):
         return self._data
 
     def again(self) -> FastGPU:
-        alike = (self.block, self.compile, self.precision, self.capture, self.stack, self.memory)
+        alike = (self.block, self.compile, self.precision, self.capture, self.stack, self.memory, self.kernels)
         twin = FastGPU(str(self.device), *alike)
         twin.hold(Holdings(self.holdings.federation))
         return twin
@@ -312,7 +313,7 @@ class FastGPU(Here):
             return Way.SIDE_BY_SIDE
         net, shape, batch = job.net, job.roster.dataset.shape, job.local.batch
         if self._kernels_gain(job, together):
-            trial = net.with_kernels()
+            trial = net.patched()  # the kernels' numbers have tests of their own: here, what vmap makes of the model
             trial.to(self.device)
             if trial.stackable(shape):
                 return Way.KERNELS
@@ -325,8 +326,11 @@ class FastGPU(Here):
 
     def _kernels_gain(self, job: Job, together: int) -> bool:
         """Whether kernels for all clients' filters are faster than cuDNN's client by client."""
-        net, there = job.net, has_kernels(self.device.type)
-        if not (there and net.fits_kernels and job.dtype == torch.float32 and self.precision != "fp32"):
+        net = job.net
+        if self.kernels is not None:
+            return self.kernels
+        there = has_kernels(self.device.type) and job.dtype == torch.float32
+        if not (there and net.fits_kernels and self.precision == "bf16"):
             return False
         step = net.multiply_adds(job.roster.dataset.shape) * job.local.batch
         return together > FEW_CLIENTS and step <= LARGE_STEP
