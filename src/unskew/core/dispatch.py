@@ -88,7 +88,7 @@ def make_client_job(
         return map_tensors(lambda v: v.to(device), memory)
 
     remembered = job.method.init_client(job.net, job.roster.relative(client))
-    before = leg.carry.take(np.array([row])) if leg.carry is not None else None
+    before = leg.carry
     return ClientJob(
         client=client,
         t=t,
@@ -103,9 +103,9 @@ def make_client_job(
         mine={part: there(store.get(part, client, first)) for part, first in remembered.items()},
         weight=held.weigh,
         at_hand=at_hand,
-        moved=None if before is None else {k: v[0] for k, v in before.moved.items()},
-        work=0.0 if before is None else float(before.work[0]),
-        steps=0 if before is None else int(before.steps[0]),
+        moved=None if before is None else {k: v[row] for k, v in before.moved.items()},
+        work=0.0 if before is None else float(before.work[row]),
+        steps=0 if before is None else int(before.steps[row]),
         closing=leg.closing,
         encoders=job.method.encoders if leg.upload else (),
     )

@@ -67,9 +67,14 @@ def stack(trees: Sequence[Mapping[str, Any]]) -> Memory:
 
 def rows(tree: Mapping[str, Any], index: Tensor) -> Memory:
     """Some clients of a stacked tree. Rows that share one memory (see ``expand``) go on sharing it."""
+    where = {index.device: index}  # looked up once on each device
 
     def some(v: Tensor) -> Tensor:
-        return v[:1].expand(len(index), *v.shape[1:]) if v.stride(0) == 0 and len(v) else v[index]
+        if v.stride(0) == 0 and len(v):
+            return v[:1].expand(len(index), *v.shape[1:])
+        if v.device not in where:
+            where[v.device] = index.to(v.device)
+        return v.index_select(0, where[v.device])
 
     return map_tensors(some, tree)
 

@@ -45,8 +45,8 @@ def change_norms(update: Update) -> list[float] | None:
         for name, value in update.params.items():
             if value.is_floating_point():
                 change = value[rows] - update.base[name][rows]
-                change = change.mul_(change).reshape(len(change), -1)  # in the same memory
-                total = total + change.sum(1, dtype=torch.float64)
+                change = change.reshape(len(change), -1)
+                total = total + torch.linalg.vector_norm(change, dim=1, dtype=torch.float64).square()
         squares[rows] = torch.as_tensor(total, dtype=torch.float64).cpu()
     return squares.sqrt().tolist()
 

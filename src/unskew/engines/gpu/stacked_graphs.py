@@ -95,7 +95,8 @@ class Prefixes:
                 self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        # what all wait for goes before what runs beside it
+        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-2)):  # type: ignore[no-untyped-call]
             self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
             self.now += 1
         for value, old in zip(moving, before, strict=True):
