@@ -146,7 +146,9 @@ def _one_pass(training: LocalTraining) -> bool:
     """Whether the loss is one pass of the model and nothing else of its weights."""
     hooks = ("inputs", "forward", "logits", "penalty")
     return all(
-        getattr(type(part), hook) is getattr(Objective, hook) for part in training.objectives for hook in hooks
+        getattr(type(part), hook) is getattr(Objective, hook)
+        for part in training.objectives
+        for hook in hooks
     )
 
 

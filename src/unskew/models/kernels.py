@@ -357,7 +357,9 @@ def pool_gradient(
     corner = dx + client * x_k + n * x_n + p * TALL * x_h + q * WIDE * x_w
     for i in tl.static_range(TALL * WIDE):
         seen = corner + (i // WIDE) * x_h + (i % WIDE) * x_w
-        tl.store(seen[:, None] + c[None, :], tl.where(at == i, slope, 0.0).to(dx.dtype.element_ty), mask=there)
+        tl.store(
+            seen[:, None] + c[None, :], tl.where(at == i, slope, 0.0).to(dx.dtype.element_ty), mask=there
+        )
 
 
 @triton.jit

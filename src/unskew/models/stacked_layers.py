@@ -280,7 +280,9 @@ class _ConvolveAll(Function):
         ctx.walk, ctx.biased = walk, bias is not None
         size = [
             (n + 2 * pad - side) // step + 1
-            for n, pad, side, step in zip(x.shape[3:], walk.padding, weight.shape[3:], walk.stride, strict=True)
+            for n, pad, side, step in zip(
+                x.shape[3:], walk.padding, weight.shape[3:], walk.stride, strict=True
+            )
         ]
         y = _images(x, weight.shape[1], size)
         _convolve(x, weight, bias, y, walk, back=False)
@@ -309,7 +311,9 @@ def _even(value: Tensor) -> Tensor:
     """With one step from place to place, whatever the image: so that places have one number."""
     n, height, width = value.shape[1], value.shape[3], value.shape[4]
     _, by_sample, _, by_row, by_column = value.stride()
-    even = (by_row == width * by_column or height == 1) and (by_sample == height * width * by_column or n == 1)
+    even = (by_row == width * by_column or height == 1) and (
+        by_sample == height * width * by_column or n == 1
+    )
     if even and by_column:
         return value
     return value.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
@@ -399,7 +403,9 @@ class _NormaliseAll(Function):
     """Batch norm of [clients, samples, channels, ...]; running statistics move in place."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, scale: Any, shift: Any, mean: Any, var: Any, how: Any) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, scale: Any, shift: Any, mean: Any, var: Any, how: Any
+    ) -> Tensor:
         eps, momentum, relu = how
         at = _Places.of(x, weight)
         found = x.new_empty(at.clients, at.tiles, 3, at.channels, dtype=torch.float32)
@@ -449,7 +455,9 @@ class _Places(NamedTuple):
     tiles: int
     wide: int
     sizes: tuple[int, int, int, int]  # places of a client, and of one sample; channels; tiles
-    strides: tuple[int, int, int, int, int]  # of x by client, place and channel; of weights by client and sample
+    strides: tuple[
+        int, int, int, int, int
+    ]  # of x by client, place and channel; of weights by client and sample
 
     @classmethod
     def of(cls, x: Tensor, weight: Tensor) -> _Places:
@@ -467,7 +475,9 @@ class _Places(NamedTuple):
             by_place = x.stride(1)
         strides = (x.stride(0), by_place, x.stride(2), *weight.stride())
         tiles = -(-samples * area // TILE)
-        return cls(x, clients, channels, tiles, _tile(channels, 32), (samples * area, area, channels, tiles), strides)  # type: ignore[arg-type]
+        return cls(
+            x, clients, channels, tiles, _tile(channels, 32), (samples * area, area, channels, tiles), strides
+        )  # type: ignore[arg-type]
 
     @property
     def grid(self) -> tuple[int, int, int]:

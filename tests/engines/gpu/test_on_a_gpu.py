@@ -9,15 +9,31 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from unskew.core.method import Method
-from unskew.engines.gpu.fast import FastGPU
+from unskew.engines.gpu.fast import FastGPU, Way
 from unskew.testing.toy_federation import Played, normed, play
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device, and there is none here"),
 ]
+
+
+def wide(shape: tuple[int, ...], classes: int) -> nn.Module:
+    """A model whose filters have kernels for all clients in bf16: batch norm, pooling and dropout, too."""
+    return nn.Sequential(
+        nn.Conv2d(shape[0], 16, 3, padding=1),
+        nn.BatchNorm2d(16),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.Flatten(),
+        nn.Dropout(0.2),
+        nn.Linear(32 * (shape[1] // 2) * (shape[2] // 2), classes),
+    )
+
 
 METHODS = [
     "fedavg",
@@ -63,3 +79,34 @@ def test_a_run_repeats_to_the_bit() -> None:
     """Two engines, one result, in float32."""
     one, two = (on_the_gpu("scaffold", precision="fp32", model=normed).hash for _ in range(2))
     assert one == two
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "fedavg",
+        "scaffold+sem",
+        "fedntd",
+        "moon",
+        "fedprox(mu=0.1)+phase_shift(2)",
+        "fedmix",
+        "flea(last, share=0.5)",
+    ],
+)
+def test_kernels_for_all_clients_have_the_numbers_of_the_loop(method: str) -> None:
+    """In float32, where both round alike: after two rounds 1e-5 apart."""
+    given: dict[str, Any] = {"model": wide, "precision": "fp32", "rounds": 2}
+    engine = FastGPU("cuda", kernels=True)
+    found = play(Method.parse(method), engine=engine, **given)
+    assert {room.way for room in engine.rooms} == {Way.KERNELS}
+    assert apart(play(Method.parse(method), **given), found) < 1e-5
+
+
+def test_kernels_for_all_clients_are_the_default_in_bf16_and_repeat_to_the_bit() -> None:
+    """Filters' gradients are computed on a stream beside the rest: nobody reads them before they are there."""
+    found = []
+    for _ in range(3):
+        engine = FastGPU("cuda", precision="bf16")
+        found.append(play(Method.parse("fedavg"), engine=engine, model=wide, precision="fp32", rounds=4).hash)
+        assert {room.way for room in engine.rooms} == {Way.KERNELS}
+    assert len(set(found)) == 1

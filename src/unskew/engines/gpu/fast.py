@@ -192,7 +192,15 @@ class FastGPU(Here):
         return self._data
 
     def again(self) -> FastGPU:
-        alike = (self.block, self.compile, self.precision, self.capture, self.stack, self.memory, self.kernels)
+        alike = (
+            self.block,
+            self.compile,
+            self.precision,
+            self.capture,
+            self.stack,
+            self.memory,
+            self.kernels,
+        )
         twin = FastGPU(str(self.device), *alike)
         twin.hold(Holdings(self.holdings.federation))
         return twin
@@ -232,10 +240,9 @@ class FastGPU(Here):
         # a graph of a short batch's own size takes no weights, by which batch norm tells padding among what is drawn
         exact = job.net.norms and few and not block.ragged
         exact = exact or job.net.mixes_rows(job.roster.dataset.shape)
-        room = Room(size, steps, batch, exact)
+        room = Room(size, steps, batch, exact, self._way(job, together))
         block = padded_to(room, block)
-        way = self._way(job, together)
-        stage = self._stage(way, training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
+        stage = self._stage(training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
         if last:  # while the GPU is at work
             self._ahead.guess(job, leg, round_inputs)
@@ -243,7 +250,6 @@ class FastGPU(Here):
 
     def _stage(
         self,
-        way: Way,
         training: LocalTraining,
         device_data: DeviceData,
         room: Room,
@@ -252,13 +258,13 @@ class FastGPU(Here):
     ) -> Stage:
         """A stage that this block fits, from before or new; a room of its own for each size of batch."""
         for at, stage in enumerate(self._stages):
-            if stage.way is way and stage.fits(training, room, block):
+            if stage.fits(training, room, block):
                 self._stages.append(self._stages.pop(at))
                 return stage
         del self._stages[: max(0, len(self._stages) + 1 - keep)]  # free memory before a new one takes its own
         self.rooms.append(room)
         self._stages.append(
-            Stage(training, device_data, room, block, way, self.capture, self.compile, self.precision)
+            Stage(training, device_data, room, block, self.capture, self.compile, self.precision)
         )
         return self._stages[-1]
 
@@ -313,7 +319,9 @@ class FastGPU(Here):
             return Way.SIDE_BY_SIDE
         net, shape, batch = job.net, job.roster.dataset.shape, job.local.batch
         if self._kernels_gain(job, together):
-            trial = net.patched()  # the kernels' numbers have tests of their own: here, what vmap makes of the model
+            trial = (
+                net.patched()
+            )  # the kernels' numbers have tests of their own: here, what vmap makes of the model
             trial.to(self.device)
             if trial.stackable(shape):
                 return Way.KERNELS
@@ -364,6 +372,7 @@ class Room:
     steps: int
     batch: int  # samples in a batch
     exact: bool  # whether short batches get graphs of their own instead of padding
+    way: Way
 
 
 def _memory(device: torch.device) -> int | None:
@@ -449,12 +458,11 @@ class Stage:
         device_data: DeviceData,
         room: Room,
         block: ClientStack,
-        way: Way,
         capture: bool,
         compile: bool,
         precision: str,
     ):
-        self.training, self.room, self.way = training, room, way
+        self.training, self.room, way = training, room, room.way
         # the anchor and what parts share are the run's own tensors, and later legs are copied into these
         shared = {part: clone(tree) for part, tree in block.shared.items()}
         last = device_data.channels_last or way is Way.KERNELS
