@@ -21,6 +21,7 @@ from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
 from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, no_rows, stack
+from unskew.core.types import rows as take_rows
 from unskew.core.upload import upload_bytes
 
 STATISTICS = "batch_norm"
@@ -142,7 +143,7 @@ def gather_results(
         params = stack([r.params for r in returns]) or {k: v[None][:0] for k, v in template.items()}
         moved = stack([r.moved for r in returns]) or {k: template[k][None][:0] for k in job.net.trainable}
     base = (
-        {k: v[torch.from_numpy(rows)] for k, v in leg.start.items()}
+        take_rows(leg.start, torch.from_numpy(np.asarray(rows, np.int64)))
         if leg.stacked
         else expand(leg.start, len(rows))
     )

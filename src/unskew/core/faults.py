@@ -83,13 +83,15 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
 def finite_rows(trees: Iterable[Tree], count: int) -> Tensor:
     """Which of the ``count`` rows of stacked trees hold only finite numbers."""
     good = torch.ones(count, dtype=torch.bool)
-    if not count:
+    values = [v for tree in trees for v in tree.values() if v.is_floating_point()]
+    if not (count and values):
         return good
-    for value in (v for tree in trees for v in tree.values()):
-        if value.is_floating_point():
-            rows = value.reshape(count, value[:1].numel())
-            sound = torch.isfinite(rows.sum(1))  # what is not finite stays in a sum, which takes one pass
-            if not sound.all():  # a sum of large numbers may be infinite by itself
-                sound[~sound] = torch.isfinite(rows[~sound]).all(1)
-            good &= sound.cpu()
-    return good
+    tables = [v.reshape(count, v[:1].numel()) for v in values]
+    # what is not finite stays in a sum, which takes one pass; all are looked at together, for each look waits for a GPU
+    sums = torch.stack([rows.sum(1).to(tables[0].device, torch.float64) for rows in tables])
+    sound = torch.isfinite(sums).cpu()
+    for at in (
+        (~sound.all(1)).nonzero().flatten().tolist()
+    ):  # a sum of large numbers may be infinite by itself
+        sound[at] = torch.isfinite(tables[at]).all(1).cpu()
+    return sound.all(0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -32,6 +32,9 @@ the number of workers, which hold whole blocks, does not change a bit of the res
 
 COLUMNS = 2**15
 """Numbers of each of these clients summed at a time on a processor: 2 MiB in float64, which it has at hand."""
+
+COLUMNS_GPU = 2**22
+"""On a GPU, where starting a kernel takes as long as summing a small tensor, tensors of so many are summed as one."""
 
 
 def no_rows() -> Tensor:
@@ -101,6 +104,8 @@ def weighted_sum(
     """Sum of weight x (tree - minus) over the client axis, in float64, in fixed blocks in cohort order."""
     if not len(weights):
         return {}
+    if next((v.is_cuda for v in tree.values()), False):
+        return _weighted_sum_joined(tree, weights, minus)
     return {
         name: _weighted_sum(value, weights, None if minus is None else minus[name])
         for name, value in tree.items()
@@ -123,6 +128,27 @@ def _weighted_sum(value: Tensor, weights: Tensor, minus: Tensor | None) -> Tenso
             summed = (wide[:, block] @ here)[0]
             total[columns] = total[columns] + summed if start else summed
     return total.reshape(value.shape[1:])
+
+
+def _weighted_sum_joined(
+    tree: Mapping[str, Tensor], weights: Tensor, minus: Mapping[str, Tensor] | None
+) -> Tree:
+    """The same of tensors laid one beside the other."""
+    found: Tree = {}
+    names: list[str] = []
+    for at, name in enumerate(tree):
+        names.append(name)
+        columns = sum(tree[k][:1].numel() for k in names)
+        if columns >= COLUMNS_GPU or at == len(tree) - 1:
+            joined, less = (
+                None if given is None else torch.cat([_as_table(given[k]) for k in names], 1)
+                for given in (tree, minus)
+            )
+            summed = _weighted_sum(cast("Tensor", joined), weights, less)
+            parts = summed.split([tree[k][:1].numel() for k in names])
+            found |= {k: part.reshape(tree[k].shape[1:]) for k, part in zip(names, parts, strict=True)}
+            names = []
+    return found
 
 
 def _as_table(value: Tensor) -> Tensor:

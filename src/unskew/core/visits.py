@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from unskew.core.types import Leg, Update
+from unskew.core.types import Leg, Update, nbytes
 from unskew.later import torch
 
-ROWS = 8
-"""Clients whose change is looked at together: of many large models no second copy is made."""
+AT_ONCE = 64 << 20
+"""Bytes of models whose change is looked at together: of many large models no second copy is made."""
 
 
 def visit_told(leg: Leg, update: Update) -> dict[str, Any]:
@@ -38,17 +38,23 @@ def change_norms(update: Update) -> list[float] | None:
     """How far each client's model moved; None where an engine has kept only their sum."""
     if getattr(update, "sound", None) is not None:
         return None
-    squares = torch.zeros(len(update), dtype=torch.float64)
-    for start in range(0, len(update), ROWS):
-        rows = slice(start, start + ROWS)
-        total: Any = 0
-        for name, value in update.params.items():
-            if value.is_floating_point():
-                change = value[rows] - update.base[name][rows]
-                change = change.reshape(len(change), -1)
-                total = total + torch.linalg.vector_norm(change, dim=1, dtype=torch.float64).square()
-        squares[rows] = torch.as_tensor(total, dtype=torch.float64).cpu()
-    return squares.sqrt().tolist()
+    models = {k: v for k, v in update.params.items() if v.is_floating_point()}
+    if not (models and len(update)):
+        return [0.0] * len(update)
+    step = max(1, AT_ONCE * len(update) // max(1, nbytes(models)))
+    found: list[float] = []
+    for start in range(0, len(update), step):
+        rows = slice(start, start + step)
+        norms = []
+        for name, value in models.items():
+            change = value[rows] - update.base[name][rows]
+            norms.append(
+                torch.linalg.vector_norm(
+                    change.reshape(len(change), change[:1].numel()), dim=1, dtype=torch.float64
+                )
+            )
+        found += torch.linalg.vector_norm(torch.stack(norms), dim=0).tolist()
+    return found
 
 
 def _short(value: float) -> float | None:
