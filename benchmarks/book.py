@@ -116,7 +116,7 @@ def slot(flags: argparse.Namespace) -> int:
             tar.extractall(place, filter="data")
     if not flags.no_mps and shutil.which("nvidia-cuda-mps-control"):
         subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False)
-    waiting = missing(Path(flags.results))
+    waiting = [job for job in missing(Path(flags.results)) if job.name.startswith(flags.only)]
     # those that a slot before this one began come first
     waiting.sort(key=lambda job: not _folder(place, job).exists())
     running: dict[subprocess.Popen[bytes], Job] = {}
@@ -216,6 +216,7 @@ def main(words: list[str] | None = None) -> int:
     taken.add_argument("--at-once", type=int, default=8)
     taken.add_argument("--resume", help="a folder with run-*.tar of the slot before")
     taken.add_argument("--no-mps", action="store_true")
+    taken.add_argument("--only", default="", help="runs whose names begin so: an exhibit, or one of its cells")
     for some in (listed, taken):
         some.add_argument("--results", default=str(RESULTS))
     for some in (taken, single):
