@@ -157,6 +157,25 @@ def test_numbers_of_classes_and_of_rows_are_told_apart(
 
 
 @pytest.mark.parametrize(
+    ("sign", "sep", "above"),
+    [("\t", r"\t", ""), ("  ", r"\s+", ""), (";", ";", "\n")],
+    ids=["tab", "spaces", "line"],
+)
+def test_a_file_is_read_as_the_one_that_its_model_was_trained_on(
+    sign: str, sep: str, above: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever separates its columns, and below empty lines, which a table may begin with."""
+    x, words = unscaled()
+    rows = [sign.join(["a", "b", "label"])] + [
+        f"{a}{sign}{b}{sign}{w}" for (a, b), w in zip(x, words, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text(above + "\n".join(rows) + "\n")
+    unskew.run(dataset=f"{tmp_path}/t.csv(sep='{sep}')", out=tmp_path / "run", **SETTINGS)  # type: ignore[arg-type]
+    assert main(["predict", f"{tmp_path}/run", f"{tmp_path}/t.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == len(x)
+
+
+@pytest.mark.parametrize(
     ("words", "message"),
     [
         (["{folder}/run", "{folder}/none.csv"], "there is no file or folder {folder}/none.csv"),
