@@ -54,9 +54,19 @@ def own_line(error: BaseException) -> str:
         return str(told)  # by the process in which it came up
     others = tuple(f"{place}{os.sep}" for place in (Path(__file__).parent, sys.prefix, sys.base_prefix))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if not frame.filename.startswith(("<", *others)):
-            return f"{os.path.relpath(frame.filename)}, line {frame.lineno}"
+        place = frame.filename
+        installed = _INSTALLED.intersection(Path(place).parts)
+        if not (installed or place.startswith(("<", *others))):
+            return f"{_from_here(place)}, line {frame.lineno}"
     return ""
+
+
+def _from_here(place: str) -> str:
+    """A path as one would write it here; in full where here is no folder any more, or another drive."""
+    try:
+        return os.path.relpath(place)
+    except (OSError, ValueError):
+        return place
 
 
 def fit_to_travel(error: Exception) -> Exception:
@@ -75,6 +85,9 @@ def fit_to_travel(error: Exception) -> Exception:
 
 
 _OWN_LINE = "own_line_of_unskew"
+
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Folders of packages, also where ``pip install --user`` has them, below a home folder."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -182,6 +182,10 @@ def _with(array: np.ndarray, place: tuple[int, ...], value: float) -> np.ndarray
             {"y": np.eye(20)},
             "y must hold one label for each of 20 samples, not the shape (20, 20); of one-hot rows give y.argmax(1)",
         ),
+        (
+            {"y": np.asarray(Y)[:, None]},
+            "y must hold one label for each of 20 samples, not the shape (20, 1); give y[:, 0]",
+        ),
         ({"y": Y + 0.5}, "labels must be whole numbers or words, but sample 0 of y has 0.5"),
         (
             {"y": _with(Y.astype(float), (4,), np.nan)},

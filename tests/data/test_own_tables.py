@@ -246,13 +246,46 @@ def test_numbers_with_commas_are_not_taken_for_words(number: str, tmp_path: Path
     assert load(path, sep=";", drop="b", test=0).table.used == ("a",)
 
 
-def test_a_name_that_a_header_has_twice_is_refused(tmp_path: Path) -> None:
-    """As a DataFrame's is."""
+@pytest.mark.parametrize("others", [("36", "1"), ("36.5", "-.5e3"), ("36", "-")])
+def test_nor_are_those_beside_numbers_without_one(others: tuple[str, str], tmp_path: Path) -> None:
+    """Whole numbers have no decimal comma, and those below a thousand no other: 36 beside 36,5."""
     path = tmp_path / "t.csv"
-    path.write_text("a,a,label\n1,2,x\n3,4,y\n")
+    rows = [*others, "36,5", "37,25", "1.000,5", "8,1"]
+    path.write_text("a;b;label\n" + "".join(f"{k};{rows[k]};{'xy'[k % 2]}\n" for k in range(6)))
+    with pytest.raises(
+        InputError, match=r"column 'b' of .* holds numbers with commas, such as '36,5'; write"
+    ):
+        load(path, sep=";")
+
+
+def test_words_beside_numbers_with_commas_are_words(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "a;b;label\n" + "".join(f"{k};{('36,5', 'high')[k % 3 % 2]};{'xy'[k % 2]}\n" for k in range(8))
+    )
+    assert load(path, sep=";", test=0).table.used == ("a", "b")
+
+
+@pytest.mark.parametrize("name", ["a", "NA"])
+def test_a_name_that_a_header_has_twice_is_refused(name: str, tmp_path: Path) -> None:
+    """As a DataFrame's is; of words that elsewhere say that a value is missing, too."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{name},{name},label\n1,2,x\n3,4,y\n")
     with pytest.raises(InputError) as caught:
         load(path)
-    assert str(caught.value) == f"{path} has two columns called 'a'; give every column its own name"
+    assert str(caught.value) == f"{path} has two columns called '{name}'; give every column its own name"
+
+
+def test_a_tab_is_read_as_our_sentence_writes_it(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """A shell hands over a backslash and a t; pandas would take them for a pattern, and say so."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\tlabel\n1\tx\n2\ty\n")
+    with pytest.raises(InputError) as caught:
+        load(path)
+    advised = str(caught.value).partition("as in ")[2].strip('"')
+    assert advised == r"t.csv(sep='\t')"
+    assert load(f"{tmp_path}/{advised}", test=0).table.used == ("a",)
+    assert not recwarn.list
 
 
 def test_classes_that_differ_in_capitals_or_spaces_alone_are_told(tmp_path: Path) -> None:

@@ -93,6 +93,16 @@ def test_a_matrix_that_is_added_is_no_bias() -> None:
     assert not calls(made.graph, ONEDNN)
 
 
+@pytest.mark.parametrize(
+    "bias", [numbers(256)[::2], numbers(1).expand(128)], ids=["every other", "one for all"]
+)
+def test_a_bias_with_strides_is_none_either(bias: Tensor) -> None:
+    """oneDNN's call takes numbers one after the other, beyond the end of one that is spread."""
+    given = bias, numbers(32, 1024), numbers(1024, 128)
+    made = rewritten(lambda c, a, b: torch.addmm(c, a, b), *given)
+    assert off(made(*given), torch.addmm(*given)) < 1e-5
+
+
 def test_a_recorded_step_multiplies_by_onednn_only_where_mkl_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same step, on a processor of each kind."""
     given = [numbers(128, 1024), numbers(128), numbers(32, 1024), torch.tensor(-0.1)]

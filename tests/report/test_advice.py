@@ -62,6 +62,15 @@ def test_complete_but_skewed_clients_call_for_augmentation() -> None:
     assert advice_for(skewed_but_complete(20))["fedaug"].fit == "try"
 
 
+@pytest.mark.parametrize(("whole", "fit"), [(0, "no"), (1, "perhaps")])
+def test_fedaug_fills_up_those_alone_who_hold_every_class(whole: int, fit: str) -> None:
+    """Of two classes at most half of the pairs can be empty, and who lacks one of them is left as it is."""
+    counts = np.vstack([one_class_each(8, 100, classes=2), np.tile([[900, 20]], (2 * whole, 1))])
+    advised = advice_for(counts, cohort=4)["fedaug"]
+    assert advised.fit == fit
+    assert advised.why.startswith("20% of the clients hold every class") == bool(whole)
+
+
 def test_fedaug_is_not_advised_below_its_range() -> None:
     """At EMD 0.8 unaltered data did better (thesis, figure 5.4)."""
     counts = one_class_each(20, 100) + 15  # 2 (115/250 - 0.1) = 0.72

@@ -169,6 +169,12 @@ def test_what_does_not_fit_is_passed_over_and_said_to_be() -> None:
     assert "No other method that was run near this data is sure to gain over FedAvg." in nothing.headline
 
 
+def test_of_many_that_are_passed_over_the_rest_is_counted() -> None:
+    found = around(setting("a", 0.8, 100, **{f"sem+fedprox(mu={mu})": 10.0 - mu for mu in range(1, 6)}))
+    said = replace(found, unfit=frozenset({"sem"})).headline
+    assert "see above: sem+fedprox(mu=1), sem+fedprox(mu=2), sem+fedprox(mu=3) and 2 more." in said
+
+
 def test_a_gain_that_rounds_to_nothing_has_no_sign() -> None:
     assert points({"mean": -0.04, "half": 0.2}) == "0.0 ± 0.2"
     assert told({"sem": {"mean": -0.04, "half": 0.2, "seeds": 2}}, 4) == "sem 0.0 ± 0.2 (2 seeds)"

@@ -15,6 +15,7 @@ from torch import nn
 
 import unskew
 from unskew.cli import main
+from unskew.core.kept import OWN_MODEL
 from unskew.errors import InputError
 from unskew.runs.ended import Run
 
@@ -154,6 +155,25 @@ def test_numbers_of_classes_and_of_rows_are_told_apart(
     assert "rows of 0 cannot be: the model knows 1, 2" in said
     assert main(["predict", f"{tmp_path}/run", f"{tmp_path}/semi.csv", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["unknown_classes"] == []
+
+
+@pytest.mark.parametrize(
+    ("sign", "sep", "above"),
+    [("\t", r"\t", ""), ("  ", r"\s+", ""), (";", ";", "\n")],
+    ids=["tab", "spaces", "line"],
+)
+def test_a_file_is_read_as_the_one_that_its_model_was_trained_on(
+    sign: str, sep: str, above: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever separates its columns, and below empty lines, which a table may begin with."""
+    x, words = unscaled()
+    rows = [sign.join(["a", "b", "label"])] + [
+        f"{a}{sign}{b}{sign}{w}" for (a, b), w in zip(x, words, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text(above + "\n".join(rows) + "\n")
+    unskew.run(dataset=f"{tmp_path}/t.csv(sep='{sep}')", out=tmp_path / "run", **SETTINGS)  # type: ignore[arg-type]
+    assert main(["predict", f"{tmp_path}/run", f"{tmp_path}/t.csv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == len(x)
 
 
 @pytest.mark.parametrize(
@@ -335,11 +355,15 @@ def test_clients_who_stay_alone_have_their_own_models(tmp_path: Path) -> None:
     assert np.array_equal(back.predict(x, client=1).probabilities, ended.predict(x, client=1).probabilities)
     with pytest.raises(InputError, match="local_only makes no global model"):
         back.predict(x)
+    del ended.state.clients.rows[OWN_MODEL][1]
+    with pytest.raises(InputError, match="client 1 has no model of its own: it has not trained"):
+        ended.predict(x, client=1)
     for one in (ended, back):
-        with pytest.raises(InputError, match="there is no client 'west': clients of this run have numbers"):
-            one.predict(x, client="west")
-        with pytest.raises(InputError, match="client 99 has no model of its own: it has not trained"):
-            one.predict(x, client=99)
+        for client in ("west", -1, 99):
+            with pytest.raises(
+                InputError, match=f"there is no client {client!r}: clients of this run have the numb"
+            ):
+                one.predict(x, client=client)
 
 
 def test_a_client_that_is_not_there_is_named_beside_those_who_are(patients: Path, tmp_path: Path) -> None:
@@ -350,3 +374,7 @@ def test_a_client_that_is_not_there_is_named_beside_those_who_are(patients: Path
     for one in (alone, unskew.load_run(tmp_path / "alone")):
         with pytest.raises(InputError, match="there is no client 'west'; did you mean 'east'"):
             one.predict(patients / "patients.csv", client="west")
+        with pytest.raises(
+            InputError, match="there is no client 3: clients of this run have the numbers 0 to 2"
+        ):
+            one.predict(patients / "patients.csv", client=3)

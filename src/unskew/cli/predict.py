@@ -93,9 +93,8 @@ def summary(answers: Prediction) -> dict[str, Any]:
 
 
 def _said(answers: Prediction, out: Path | None) -> str:
-    from unskew.data.cells import (
-        listed,
-    )  # loads numpy, and a shell that completes a word must not wait for it
+    # it loads numpy, and a shell that completes a word must not wait for that
+    from unskew.data.cells import listed
 
     told = summary(answers)
     ranked = sorted(told["predicted"].items(), key=lambda one: -one[1])

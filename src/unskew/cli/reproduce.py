@@ -101,12 +101,11 @@ def reproduce(
         _refuse(
             [flag for flag in given if flag in own], f"{name} has no cells, only rows that are made on a CPU;"
         )
-        for word, flag in (("rounds", "--rounds"), ("seeds", "--seeds"), ("data_folder", "--data-folder")):
+        made = {"rounds": "trained", "seeds": "drawn by seeds", "data_folder": "read from files"}
+        for word, how in made.items():
+            flag = f"--{word.replace('_', '-')}"
             if flag in given and word not in exhibit.takes:
-                what = {"rounds": "trained", "seeds": "drawn by seeds", "data_folder": "read from files"}[
-                    word
-                ]
-                raise InputError(f"the rows of {name} are not {what}; leave {flag} out")
+                raise InputError(f"the rows of {name} are not {how}; leave {flag} out")
     place = out or Path("runs") / "reproduce" / name
     _check_place(place)
     group = None if draw is None else _check_picture(exhibit, cells or [], draw)

@@ -13,7 +13,7 @@ from torch import Tensor
 from unskew.core.held import Made
 from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan
-from unskew.core.slots import Batch, Exchange, Out, Upload, Visit
+from unskew.core.slots import Batch, Exchange, Objective, Out, Upload, Visit
 from unskew.core.step import LocalStep, LocalTraining, StepInputs, task_loss
 from unskew.core.types import Memory, Message, Tree
 from unskew.core.upload import encode_change, message_bytes
@@ -200,12 +200,14 @@ def full_gradient(
 ) -> Tree:
     """The gradient of the task's mean loss over all the samples a client holds, statistics untouched.
 
-    It is of the loss that the client trains on, with logits and class weights as parts have them (FedLC, Balanced).
+    It is of the loss that the client trains on, with logits and class weights as parts have them (FedLC, Balanced): but
+    for parts that draw numbers or look at features, of which a step alone has some.
     """
-    net, parts, held = training.net, training.objectives, client_job.held
+    net, held = training.net, client_job.held
+    parts = tuple(o for o in training.objectives if type(o).draw is Objective.draw and not o.needs.features)
     params = {k: model[k].detach().clone().requires_grad_() for k in net.trainable}
     total = {k: torch.zeros_like(v) for k, v in params.items()}
-    undrawn: dict[str, Tree] = {o.name: {} for o in parts}  # nothing is random here
+    undrawn: dict[str, Tree] = {o.name: {} for o in parts}
     known = client_job.anchor, client_job.census, client_job.shared, client_job.mine, undrawn
     for start in range(0, len(held), block):
         x, y = pool.take(held[start : start + block])

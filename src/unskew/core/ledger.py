@@ -181,7 +181,10 @@ class Ledger:
                 self.views[part] += len(new) * len(numbers) * NUMBER_BYTES
 
     def held_before(self, roster: Roster, after: Roster) -> dict[int, int]:
-        """How many samples clients had at hand once one view was made (``after``), before later ones (``roster``)."""
+        """How many samples clients had at hand once one view was made (``after``), before later ones (``roster``).
+
+        Both are as expected by label counts. Without these they are alike, and later views' samples are counted too.
+        """
         if after is roster:
             return self.held
         return {k: n - int(roster.sizes[k]) + int(after.sizes[k]) for k, n in self.held.items()}

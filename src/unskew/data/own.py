@@ -54,13 +54,12 @@ def from_arrays(
         sides["y_test"] = plain_array(y_test, "y_test"), len(features_test)
     for what, (values, samples) in sides.items():
         if values.ndim != 1 or len(values) != samples:
+            remedy = ""
+            if values.ndim == 2 and len(values) == samples:
+                one = values.shape[1] == 1  # whose largest is always the first
+                remedy = f"; give {what}[:, 0]" if one else f"; of one-hot rows give {what}.argmax(1)"
             raise InputError(
-                f"{what} must hold one label for each of {samples} samples, not the shape {values.shape}"
-                + (
-                    f"; of one-hot rows give {what}.argmax(1)"
-                    if values.ndim == 2 and len(values) == samples
-                    else ""
-                )
+                f"{what} must hold one label for each of {samples} samples, not the shape {values.shape}{remedy}"
             )
     names, coded = class_codes({what: values for what, (values, _) in sides.items()}, labels)
     aside = {key: plain_array(values, f"column {key!r}") for key, values in (columns or {}).items()}

@@ -12,6 +12,7 @@ from unskew.data.cells import (
     SHOWN,
     Impute,
     Place,
+    is_mark,
     is_numeric,
     missing_words,
     no_column,
@@ -38,6 +39,9 @@ _DATE = re.compile(r"\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T\s].*)?$|\s*\d{1,2}[-/.]
 
 _WITH_COMMA = re.compile(r"\s*[-+]?\d+([.,]\d+)*,\d+([eE][-+]?\d+)?\s*")
 """A number that Python would not read: 36,5 or 1.234,5 or 1,234."""
+
+_PLAIN = re.compile(r"\s*[-+]?(\d+[.]?\d*|[.]\d+)([eE][-+]?\d+)?\s*")
+"""A number that it would."""
 
 
 def choose_roles(
@@ -128,9 +132,9 @@ def _kind(
         return "numbers", "named like an identifier" if identifier_name(column) else ""
     words = words_of(there)
     said = words[~missing_words(words)].tolist()
-    if said and all(_WITH_COMMA.fullmatch(v) for v in said):
+    if (comma := _with_comma(said)) is not None:
         raise InputError(
-            f"column {column!r} of {place.where} holds numbers with commas, such as {said[0]!r}; write a decimal point "
+            f"column {column!r} of {place.where} holds numbers with commas, such as {comma!r}; write a decimal point "
             f"and no other sign, or drop={column}"
         )
     different = len(set(said))
@@ -147,6 +151,17 @@ def _kind(
     if different > MOST_WORDS:
         return "words", f"{different:,} different words, more than {MOST_WORDS}"
     return "words", ""
+
+
+def _with_comma(said: list[str]) -> str | None:
+    """The first number with a comma in a column of nothing but numbers, of which some may have none: 36 beside 36,5."""
+    found = None
+    for word in dict.fromkeys(said):
+        if _WITH_COMMA.fullmatch(word):
+            found = found or word
+        elif not (_PLAIN.fullmatch(word) or is_mark(word)):
+            return None
+    return found
 
 
 def identifier_name(column: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -261,7 +262,7 @@ def read_table(path: Path, sep: str | None = None) -> DataFrame:
                 if not (str(name) and pandas.api.types.is_numeric_dtype(frame.iloc[:, at])):
                     frame.iloc[:, at].astype(object)
         else:
-            frame = _read_text(path, sep or ("\t" if path.suffix.lower() == ".tsv" else ","))
+            frame = _read_text(path, _sign(sep) or ("\t" if path.suffix.lower() == ".tsv" else ","))
     except InputError:
         raise
     except pandas.errors.EmptyDataError:
@@ -305,12 +306,13 @@ def _read_text(path: Path, sep: str) -> DataFrame:
     """
     import pandas
 
+    how: dict[str, Any] = {"sep": sep, "skipinitialspace": True, "engine": "python" if len(sep) > 1 else "c"}
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "Length of header", pandas.errors.ParserWarning)
         try:
-            frame = pandas.read_csv(path, sep=sep, skipinitialspace=True, index_col=False)
+            frame: DataFrame = pandas.read_csv(path, **how, index_col=False)
         except pandas.errors.ParserWarning:
-            first = pandas.read_csv(path, sep=sep, skipinitialspace=True, nrows=1)
+            first = pandas.read_csv(path, **how, nrows=1)
             names = len(first.columns)
             if names == 1 and (problem := _other_separator(str(first.columns[0]), path)):
                 raise problem from None
@@ -318,31 +320,38 @@ def _read_text(path: Path, sep: str) -> DataFrame:
                 f"line 2 of {path} has {names + first.index.nlevels} values, the header {names} names; "
                 "name every column or take out what has no name"
             ) from None
-    _refuse_twice(path, sep)
+    _refuse_twice(path, how)
     last = len(frame.columns) - 1
     if last and frame.columns[last] == f"Unnamed: {last}" and frame.iloc[:, last].isna().all():
         frame = frame.iloc[:, :last]  # a comma at the end of every line
     return frame
 
 
-def _refuse_twice(path: Path, sep: str) -> None:
+def _refuse_twice(path: Path, how: Mapping[str, Any]) -> None:
     """A name that the header has twice; pandas would call the second one a.1, and nobody looks for that."""
     import pandas
 
-    header = pandas.read_csv(path, sep=sep, skipinitialspace=True, header=None, nrows=1, dtype=str).iloc[0]
-    names = header.dropna()
+    header = pandas.read_csv(path, **how, header=None, nrows=1, dtype=str, keep_default_na=False).iloc[0]
+    names = header[header != ""]  # NA is a name, too
     if (twice := names.duplicated()).any():
         raise InputError(
             f"{path} has two columns called {names[twice].iloc[0]!r}; give every column its own name"
         )
 
 
+def _sign(sep: str | None) -> str | None:
+    """A separator as it is meant: on a command line, as in our own sentence, a tab is written \\t."""
+    return "\t" if sep == r"\t" else sep
+
+
 def separator_of(path: Path, trained: str | None) -> str | None:
     """What separates the columns of a file that a model is to judge: as in training, unless its first line has none."""
-    if trained is None or path.suffix.lower() in (".parquet", ".pq"):
-        return trained
+    sign = _sign(trained)
+    if sign is None or path.suffix.lower() in (".parquet", ".pq"):
+        return sign
     with open(path, encoding="utf-8", errors="replace") as lines:
-        return trained if trained in lines.readline() else None
+        header = next((line for line in lines if line.strip()), "")
+    return sign if re.search(sign if len(sign) > 1 else re.escape(sign), header) else None
 
 
 def _other_separator(header: str, path: Path | str) -> InputError | None:

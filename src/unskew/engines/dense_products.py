@@ -54,7 +54,7 @@ def multiply_by_onednn(graph: Graph) -> None:
                 with graph.inserting_before(node):
                     product = _product(graph, left, right, None)
                     swap(node, graph.call_function(aten.add_.Tensor, (added[0], product)))
-        elif all(form(bias) is not None and len(form(bias).shape) == 1 for bias in added):
+        elif all(_is_row(bias) for bias in added):
             with graph.inserting_before(node):
                 product = _product(graph, left, right, *(added or [None]))
             product.meta = node.meta
@@ -67,6 +67,12 @@ def _large(left: Any, right: Any) -> bool:
         return False
     (rows, inner), columns = forms[0].shape, forms[1].shape[1]
     return bool(rows * inner * columns >= WORTH_IT)
+
+
+def _is_row(bias: Any) -> bool:
+    """Whether a bias is one number after the other in memory: oneDNN's call looks at no strides and reads on."""
+    known = form(bias)
+    return known is not None and len(known.shape) == 1 and known.stride == (1,)
 
 
 def _product(graph: Graph, left: Any, right: Any, bias: Any) -> Any:

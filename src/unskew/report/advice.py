@@ -173,9 +173,9 @@ def _fedaug(s: Situation) -> Judgement:
         return "no", f"below EMD {least:.2g} unaltered data did better than augmented data"
     if s.sparsity == 0:
         return "try", "every client holds every class, so each can be filled up"
-    if s.all_classes > 0 or s.sparsity <= 0.5:
+    if s.all_classes > 0:
         return "perhaps", (
-            f"{s.sparsity:.0%} of the client-class pairs are empty and cannot be augmented; the others can"
+            f"{s.all_classes:.0%} of the clients hold every class and can be filled up; others are left as they are"
         )
     return (
         "no",

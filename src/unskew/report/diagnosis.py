@@ -165,9 +165,8 @@ def diagnose(
         advice=advice,
         record=record or {},
         names=tuple(names) if names is not None else None,
-        evidence=replace(
-            evidence, unfit=unfit
-        ),  # one voice: what is advised against is not recommended below
+        # one voice: what is advised against is not recommended below
+        evidence=replace(evidence, unfit=unfit),
     )
 
 

@@ -212,8 +212,9 @@ class Evidence:
             return f"{first}: only roughly like this, and too far to recommend a method from."
         first += ", which is near."
         if self.passed_over:
-            named = ", ".join(e.method for e in self.passed_over[:NAMED])
-            first += f" Passed over, since a part of it does not fit here, see above: {named}."
+            named = [e.method for e in self.passed_over]
+            more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+            first += f" Passed over, since a part of it does not fit here, see above: {', '.join(named[:NAMED])}{more}."
         if self.best is None:
             other = "other " if self.passed_over else ""
             return f"{first} No {other}method that was run near this data is sure to gain over FedAvg."

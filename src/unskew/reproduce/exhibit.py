@@ -113,9 +113,8 @@ class Exhibit:
         True  # whether the diagnosis may recommend from it: not from variations of another's setting
     )
     makes: str = ""  # package.module:function, where there is more to tell than gains: see making.py
-    takes: tuple[
-        str, ...
-    ] = ()  # of rounds, seeds and data_folder, what that function heeds; runs of groups heed all
+    # of rounds, seeds and data_folder, what that function heeds; runs of groups heed all
+    takes: tuple[str, ...] = ()
     draws: str = ""  # package.module:function, where its picture is not of accuracy over rounds
     picture: str = ""  # the only ending that its picture can have, where not any of drawing.py's
     options: Mapping[str, Any] = field(default_factory=dict)  # of the function that makes it

@@ -22,16 +22,29 @@ ENDS = ("from", "to")
 
 
 def keeper_of(
-    client: int | str, names: Sequence[str] | None, kept: Container[int], method: str, exchanges: bool
+    client: int | str,
+    clients: int,
+    names: Sequence[str] | None,
+    kept: Container[int],
+    method: str,
+    exchanges: bool,
 ) -> int:
-    """The number of a client that keeps a model of its own, or one sentence; ``kept`` are those who do."""
+    """The number of a client that keeps a model of its own, or one sentence.
+
+    There are so many ``clients``, of whom those in ``kept`` do.
+    """
     if exchanges:
         raise InputError(f"client {client!r} has no model of its own: {method} keeps a global model alone")
-    if isinstance(client, str) and client not in (names or ()):
-        if names is None:
-            raise InputError(f"there is no client {client!r}: clients of this run have numbers, from 0 on")
-        raise unknown("client", client, names)
-    at = names.index(client) if names is not None and isinstance(client, str) else int(client)
+    if isinstance(client, str) and names is not None:
+        if client not in names:
+            raise unknown("client", client, names)
+        at = names.index(client)
+    elif isinstance(client, str) or not 0 <= client < clients:
+        raise InputError(
+            f"there is no client {client!r}: clients of this run have the numbers 0 to {clients - 1}"
+        )
+    else:
+        at = int(client)
     if at not in kept:
         raise InputError(f"client {client!r} has no model of its own: it has not trained")
     return at

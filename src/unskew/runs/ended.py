@@ -76,8 +76,8 @@ class Run(Predicts):
     def client_model(self, client: int | str) -> TrainedModel:
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
         kept = self.state.clients.rows.get(OWN_MODEL, {})
-        exchanges = self.job.method.schedule.exchanges
-        at = keeper_of(client, self.job.roster.names, kept, self.spec.method, exchanges)
+        roster, exchanges = self.job.roster, self.job.method.schedule.exchanges
+        at = keeper_of(client, roster.clients, roster.names, kept, self.spec.method, exchanges)
         model = self.state.clients.get(OWN_MODEL, at, {})
         refuse_far(client, model)
         return make_trained_model(self.net, model, self.job)

@@ -254,7 +254,7 @@ class LoadedRun(Predicts):
         """The model that a client keeps, by its number or its name, where clients keep their own (local_only)."""
         state = self._checkpoint
         kept = state.clients.rows.get(OWN_MODEL, {}) if state is not None else {}
-        at = keeper_of(client, self.names, kept, self.spec.method, self._exchanges)
+        at = keeper_of(client, self.data["clients"], self.names, kept, self.spec.method, self._exchanges)
         assert state is not None
         model = state.clients.get(OWN_MODEL, at, {})
         refuse_far(client, model)

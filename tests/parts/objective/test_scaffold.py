@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import pytest
 import torch
 
 from by_hand import FakeNet, numbers, update
 from unskew.core.method import Method
-from unskew.core.slots import Batch, Step, Visit
+from unskew.core.slots import Batch, Needs, Objective, Step, Visit
 from unskew.errors import InputError
 from unskew.parts.aggregate import FedAvg, FedNova
 from unskew.parts.objective import Scaffold
@@ -112,6 +115,43 @@ def test_option_one_takes_the_gradient_of_the_loss_that_the_client_trains_on(los
     for client, variate in one.rows["scaffold"].items():
         for name, value in variate.items():
             assert torch.allclose(value, two.rows["scaffold"][client][name], atol=1e-12)
+
+
+@dataclass(frozen=True)
+class Noisy(Objective):
+    """Logits with noise that is drawn for each step."""
+
+    name: ClassVar[str] = "noisy"
+    paper: ClassVar[str] = "nobody's"
+
+    def draw(self, rng, steps, batch):
+        return {"noise": rng.normal(size=(steps, batch))}
+
+    def logits(self, logits, step):
+        return logits + step.draws["noise"][: len(logits), None]
+
+
+@dataclass(frozen=True)
+class Sharp(Objective):
+    """Logits that are sharper where features are large."""
+
+    name: ClassVar[str] = "sharp"
+    paper: ClassVar[str] = "nobody's"
+    needs: ClassVar[Needs] = Needs(features=True)
+
+    def logits(self, logits, step):
+        return logits * (1 + step.out.features.square().sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("part", [Noisy(), Sharp()])
+def test_option_one_goes_without_what_only_a_step_has(part):
+    """A gradient over all the data draws no numbers and keeps no features; such parts are left out of it."""
+    alone, beside = (
+        play(Method.of(Scaffold(option=1), *more), rounds=1).state.clients for more in ((), (part,))
+    )
+    for client, variate in alone.rows["scaffold"].items():
+        for name, value in variate.items():
+            assert torch.allclose(value, beside.rows["scaffold"][client][name], atol=1e-12)
 
 
 def test_under_sem_the_second_client_counts_the_steps_of_both():

@@ -53,6 +53,7 @@ class Prepare(Part):
         """What the server remembers once clients answered, and what the log says of them.
 
         ``held`` is how many samples each of them had at hand by this part's view, ``roster`` what it was before it.
+        Where label counts were not given, what views of other parts add is not known apart, and is in ``held`` too.
         """
         return memory, {}
 
