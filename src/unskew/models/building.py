@@ -51,8 +51,8 @@ def build(
 
     ``model`` is an expression (``"mlp(hidden=[100, 50])"``), ``"package.module:Class"`` with arguments if it
     needs some, a class or a function that makes an ``nn.Module`` (called with ``shape`` and ``classes`` if it
-    has parameters of these names), or a module, which is copied with its weights. One that is ``Finished`` is not copied:
-    it is there to be read.
+    has parameters of these names), or a module, which is copied with its weights. One that is ``Finished`` is
+    not copied: it is there to be read.
 
     New weights are a function of the seed alone: they do not depend on the type, torch's defaults or what was
     drawn before, and no global generator moves. The model is tried on two samples; one that cannot take them,
@@ -61,7 +61,9 @@ def build(
     shape = tuple(int(n) for n in shape)
     if isinstance(model, Finished):
         wanted = shape, classes, seed, dtype
-        assert wanted == (model.shape, model.classes, model.seed, model.dtype), "it was made for something else"
+        assert wanted == (model.shape, model.classes, model.seed, model.dtype), (
+            "it was made for something else"
+        )
         return model.net
     check_classes(classes)
     model = named(model)
