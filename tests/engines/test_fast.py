@@ -321,7 +321,9 @@ def test_a_rate_that_has_come_down_to_0_leaves_the_losses_as_they_are(engine: st
 
 def drawn(engine: Engine, model: Any, method: str) -> State:
     """Where clients of very different sizes end by a method that draws for every batch."""
-    method = method.replace("steps=3", "steps=3, batch=8")  # the server's own steps, of which nothing is looked at
+    method = method.replace(
+        "steps=3", "steps=3, batch=8"
+    )  # the server's own steps, of which nothing is looked at
     parsed = Method.parse(f"{method}+dynamic(beta=2)")
     return play(parsed, tiny((20, 1, 3, 7, 11)), engine=engine, model=model, lr=0.05, cohort=5).state
 
