@@ -34,7 +34,9 @@ class Unusual(nn.Module):
         return self.norm(self.again(self.first(x))) + self.plain.sum()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("model", [Unusual, "resnet9", "mobilenet_v2"], ids=str)
+@pytest.mark.parametrize(
+    "model", [Unusual, "resnet9", "mobilenet_v2"], ids=["unusual", "resnet9", "mobilenet"]
+)
 def test_a_copy_computes_the_same_and_shares_no_memory(model: Any) -> None:
     module = model() if isinstance(model, type) else build(model, (3, 32, 32), 4)
     x = torch.randn(2, 3) if isinstance(model, type) else torch.randn(2, 3, 32, 32)
