@@ -17,9 +17,11 @@ LONGEST = 1200
 
 def one_line(text: object) -> str:
     r"""Text for people, in one line: what has no shape (a line break, a null) as \n or \x00, and cut if endless."""
-    shaped = "".join(
-        letter if letter.isprintable() or letter == " " else _spelled(letter) for letter in str(text)
-    )
+    shaped = str(text)
+    if not shaped.isprintable():
+        shaped = "".join(
+            letter if letter.isprintable() or letter == " " else _spelled(letter) for letter in shaped
+        )
     if len(shaped) <= LONGEST:
         return shaped
     return f"{shaped[: LONGEST * 2 // 3]} … {shaped[-LONGEST // 3 :]}"  # what to do about it comes last

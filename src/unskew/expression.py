@@ -330,6 +330,8 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
         refuse_too_large(found, most, where)
         return found
     if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None  # as most settings are: no sentence need be written on what else they might have been
         problems = []
         for option in options:
             try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.metrics import matthews_corrcoef
 
 from unskew.errors import InputError
 from unskew.metrics.own import Metric, own_metrics
@@ -23,6 +22,8 @@ def missed(y_true, y_pred, probabilities):
 
 def test_three_arguments_or_two():
     """Truth, answers and probabilities; scikit-learn's scores of two arguments fit as they are."""
+    from sklearn.metrics import matthews_corrcoef
+
     assert Metric(missed).work_out("missed", ANSWERS) == 10.0
     brier = Metric(lambda y, guess, p: np.mean((p[:, 1] - y) ** 2))
     assert brier.work_out("brier", ANSWERS) == pytest.approx((0.01 + 0.36 + 0.04) / 3)

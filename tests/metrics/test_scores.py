@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import sklearn.metrics as sk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,6 +110,8 @@ def test_auc_needs_both_classes_and_numbers():
 @given(st.data())
 def test_the_same_as_scikit_learn(data):
     """On any labels and answers, equal scores included."""
+    import sklearn.metrics as sk
+
     n = data.draw(st.integers(2, 40))
     label = st.lists(st.integers(0, 3), min_size=n, max_size=n)
     truth, guess = np.array(data.draw(label)), np.array(data.draw(label))

@@ -7,7 +7,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import davies_bouldin_score
 
 from unskew.core.method import Method
 from unskew.core.net import Net
@@ -153,6 +152,8 @@ def test_davies_bouldin_by_hand():
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 6))
 def test_davies_bouldin_is_sklearns(seed, classes, wide):
     """Beside the implementation that everybody uses."""
+    from sklearn.metrics import davies_bouldin_score
+
     rng = generator(seed, "clusters")
     y = np.concatenate([np.arange(classes), rng.integers(0, classes, 20)])
     x = rng.normal(size=(len(y), wide)) + y[:, None]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss, roc_auc_score
 from typer.testing import CliRunner
 
 from unskew import Metric
@@ -54,6 +53,8 @@ COST = Metric(ill_missed, larger_is_better=False)
 
 def test_every_line_has_every_metric_and_they_are_scikit_learns():
     """Of the last round: what scikit-learn makes of the model's own predictions."""
+    from sklearn.metrics import balanced_accuracy_score, f1_score, log_loss, roc_auc_score
+
     data = patients()
     ended = run(dataset=data, **SETTINGS)
     answers = ended.predict(data.x_test)
@@ -247,6 +248,8 @@ def test_a_resume_may_choose_other_metrics_of_a_run_that_is_done(tmp_path):
 
 def test_clients_on_their_own_have_the_means_of_their_metrics():
     """Every client's model is judged by all."""
+    from sklearn.metrics import f1_score
+
     data = patients()
     ended = run(dataset=data, method="local_only", metrics={"cost": COST, "macro_f1": None}, **SETTINGS)
     line = ended.folder.lines[-1]

@@ -16,7 +16,7 @@ from unskew.core.task import CLASSIFICATION, Task
 from unskew.core.try_stacking import mixes_rows, stacks
 from unskew.core.types import Tree, nbytes
 from unskew.models.batch_last import lay_batch_last
-from unskew.models.functional import call, context, trees
+from unskew.models.functional import call, context, copied, trees
 from unskew.models.layers import BatchNorm
 from unskew.models.outline import Outline
 from unskew.models.patches import can_be_patched, patch
@@ -56,8 +56,8 @@ class Net:
 
     def __init__(self, module: SplitModel, task: Task = CLASSIFICATION):
         self.task = task  # what its outputs are held against
-        self.training: SplitModel = copy.deepcopy(module).train()
-        self.judging: SplitModel = copy.deepcopy(module).eval()
+        self.training: SplitModel = copied(module).train()
+        self.judging: SplitModel = copied(module).eval()
         for frozen in (self.training, self.judging):
             frozen.requires_grad_(False)
             pool_first(frozen)
@@ -214,7 +214,7 @@ class Net:
     def patched(self) -> Net:
         """This net, convolving by products over patches: for clients that are stacked."""
         here = copy.copy(self)
-        here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
+        here.training, here.judging = copied(self.training), copied(self.judging)
         here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         patch(here.training)
         patch(here.judging)
@@ -233,7 +233,7 @@ class Net:
     def batch_last(self) -> Net:
         """This net, training with the batch as the innermost axis: for stacked clients with small filters on a CPU."""
         here = copy.copy(self)
-        here.training = copy.deepcopy(self.training)
+        here.training = copied(self.training)
         here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         lay_batch_last(here.training)
         return here
@@ -274,7 +274,7 @@ class Net:
         """This net, judging with the statistics of the batch at hand, for models that have none of their own."""
         here = copy.copy(self)
         here.by_batch = bool(self.buffers)
-        here.judging = copy.deepcopy(self.judging)
+        here.judging = copied(self.judging)
         for module in here.judging.modules():
             if isinstance(module, BatchNorm):
                 module.train()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
-from collections.abc import Callable, Collection
+import threading
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import torch
@@ -19,15 +21,36 @@ SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
 
 def trace(step: Callable[..., Any], values: list[Tensor]) -> torch.fx.GraphModule:
     """The operations that a function of tensors ends in, autograd's own included."""
-    from torch._guards import TracingContext, tracing
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.fx.experimental.proxy_tensor import make_fx  # takes half a second to load
+    from torch.fx.experimental import proxy_tensor  # takes half a second to load
 
-    # torch notes the shape of every result in a mode, and makes a new one for each where it finds none
-    shapes = TracingContext(FakeTensorMode(allow_fallback_kernels=True))
-    with torch.enable_grad(), tracing(shapes):
+    with torch.enable_grad(), _no_stand_ins(proxy_tensor):
         # each by itself: of two that are one object now, and may be two in a later step, only one would be looked at
-        return make_fx(step)(*[value.detach() for value in values])
+        return proxy_tensor.make_fx(step)(*[value.detach() for value in values])
+
+
+STAND_INS = "extract_val"
+"""Torch's function that makes a stand-in of every result that is recorded."""
+
+
+@contextlib.contextmanager
+def _no_stand_ins(recording: Any) -> Iterator[None]:
+    """Within it, in this thread, torch makes none: they take a third of a recording and are for nobody, since what is
+    asked of results here is their form. A torch that has no such function just takes longer."""
+    makes = getattr(recording, STAND_INS, None)
+    if makes is None or hasattr(makes, "usual"):  # another thread is at it
+        yield
+        return
+    here = threading.get_ident()
+
+    def made(value: Any, *how: Any, **more: Any) -> Any:
+        return None if threading.get_ident() == here else makes(value, *how, **more)
+
+    made.usual = makes  # type: ignore[attr-defined]
+    setattr(recording, STAND_INS, made)
+    try:
+        yield
+    finally:
+        setattr(recording, STAND_INS, makes)
 
 
 def shaken(values: list[Tensor], but: Collection[int] = ()) -> list[Tensor]:

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,8 +25,23 @@ from unskew.models.trial import check_embeddings, check_output, probe
 from unskew.seeds import key
 
 
+@dataclass(frozen=True)
+class Finished:
+    """A model that ``build`` has made, for many runs of it: none of them makes it and tries it once more."""
+
+    net: SplitModel
+    shape: tuple[int, ...]
+    classes: int
+    seed: int
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(model: Any, shape: tuple[int, ...], classes: int, seed: int, dtype: torch.dtype) -> Finished:
+        return Finished(build(model, shape, classes, seed, dtype), shape, classes, seed, dtype)
+
+
 def build(
-    model: str | Architecture | nn.Module | Callable[..., nn.Module],
+    model: str | Architecture | nn.Module | Callable[..., nn.Module] | Finished,
     shape: tuple[int, ...],
     classes: int,
     seed: int = 0,
@@ -35,13 +51,20 @@ def build(
 
     ``model`` is an expression (``"mlp(hidden=[100, 50])"``), ``"package.module:Class"`` with arguments if it
     needs some, a class or a function that makes an ``nn.Module`` (called with ``shape`` and ``classes`` if it
-    has parameters of these names), or a module, which is copied with its weights.
+    has parameters of these names), or a module, which is copied with its weights. One that is ``Finished`` is
+    not copied: it is there to be read.
 
     New weights are a function of the seed alone: they do not depend on the type, torch's defaults or what was
     drawn before, and no global generator moves. The model is tried on two samples; one that cannot take them,
     or does not give one number per class, is refused.
     """
     shape = tuple(int(n) for n in shape)
+    if isinstance(model, Finished):
+        wanted = shape, classes, seed, dtype
+        assert wanted == (model.shape, model.classes, model.seed, model.dtype), (
+            "it was made for something else"
+        )
+        return model.net
     check_classes(classes)
     model = named(model)
     if isinstance(model, Architecture):

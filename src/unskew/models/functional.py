@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -11,6 +14,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from unskew.models.split import SplitModel
+
+M = TypeVar("M", bound=nn.Module)
 
 _PLACES: WeakKeyDictionary[nn.Module, dict[str, tuple[dict[str, Any], str]]] = WeakKeyDictionary()
 """Where each tensor of a module lies, by its name. Modules are never given other layers once they were called."""
@@ -34,6 +39,39 @@ def trees(net: SplitModel) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         if name not in passing and b.is_floating_point()
     }
     return parameters, buffers
+
+
+def copied(module: M) -> M:
+    """``copy.deepcopy`` of a module, in less than half the time: most of what that goes through are the empty tables of
+    hooks that every layer has."""
+    return _copied(module, {})
+
+
+def _copied(module: M, known: dict[int, Any]) -> M:
+    if id(module) in known:
+        return known[id(module)]  # type: ignore[no-any-return]
+    kind: Any = type(module)
+    if not _is_plain(kind):
+        return copy.deepcopy(module, known)
+    made = known[id(module)] = object.__new__(type(module))
+    for name, value in vars(module).items():
+        if name == "_modules" and id(value) not in known:
+            found = known[id(value)] = type(value)()
+            found.update((k, layer if layer is None else _copied(layer, known)) for k, layer in value.items())
+        elif type(value) in (dict, OrderedDict) and not value and id(value) not in known:
+            found = known[id(value)] = type(value)()
+        else:
+            found = copy.deepcopy(value, known)
+        made.__dict__[name] = found
+    return made
+
+
+@cache
+def _is_plain(kind: Any) -> bool:
+    """Whether a module of this class is what its ``__dict__`` says, and nobody has said how else to copy it."""
+    own = ("__deepcopy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__")
+    known = nn.Module, nn.modules.conv._ConvNd, object  # torch's, for what was saved long ago
+    return not any(name in vars(c) for c in kind.__mro__ if c not in known for name in own)
 
 
 def context(net: SplitModel, seed: Tensor | None = None, weight: Tensor | None = None) -> dict[str, Tensor]:

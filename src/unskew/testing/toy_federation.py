@@ -10,7 +10,9 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,6 +39,7 @@ from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import InputError
 from unskew.machine.threads import single_threaded
+from unskew.models.building import Finished
 from unskew.runs.result import fingerprint, params_hash
 from unskew.runs.setup import Setup, set_up
 from unskew.runs.spec import Spec
@@ -128,7 +131,15 @@ def ready(
     held = federation or tiny(sizes)
     usual: dict[str, Any] = {"rounds": 3, "epochs": 2, "batch": 4, "lr": 0.1, "seed": 1}
     usual |= {"precision": "float64", "cohort": min(4, held.clients), "engine": "loop"}
-    return set_up(Spec(**(usual | settings)), held, model, method, engine, counts=counts)
+    spec, data = Spec(**(usual | settings)), held.dataset
+    if isinstance(model, str | FunctionType):  # not a module, which may be another next time
+        dtype = torch.float64 if spec.precision == "fp64" else torch.float32
+        model = _finished(model, data.shape, data.classes, spec.seed, dtype)
+    return set_up(spec, held, model, method, engine, counts=counts)
+
+
+_finished = lru_cache(maxsize=64)(Finished.of)
+"""Models as they begin: making and trying one takes longer than a round of it."""
 
 
 def play(

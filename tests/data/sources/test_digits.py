@@ -6,13 +6,14 @@ import importlib.util
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from unskew.data.sources.digits import embedded
 
 
 def test_they_are_those_that_scikit_learn_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """From its file as from its function, which is asked where the file is not found."""
+    from sklearn.datasets import load_digits
+
     theirs = load_digits()
     x, y = embedded()
     assert x.shape == (1797, 1, 8, 8)
