@@ -216,7 +216,9 @@ def main(words: list[str] | None = None) -> int:
     taken.add_argument("--at-once", type=int, default=8)
     taken.add_argument("--resume", help="a folder with run-*.tar of the slot before")
     taken.add_argument("--no-mps", action="store_true")
-    taken.add_argument("--only", default="", help="runs whose names begin so: an exhibit, or one of its cells")
+    taken.add_argument(
+        "--only", default="", help="runs whose names begin so: an exhibit, or one of its cells"
+    )
     for some in (listed, taken):
         some.add_argument("--results", default=str(RESULTS))
     for some in (taken, single):

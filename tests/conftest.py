@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import torch
 
 from quick_sweeps import quick_sweeps  # noqa: F401  for whoever sweeps
 from run_folders import six_runs, write_run  # noqa: F401  fixtures of reports and of their command
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = (
+        "1"  # Triton asks when it is loaded: test_kernels.py runs a GPU's kernels here
+    )
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -109,7 +109,7 @@ class LocalStep:
 
     Where clients are stacked, ``alike`` names the inputs that are one for all of them. Clients do not touch each other,
     so the gradient of the sum of their losses is each one's own gradient: the loss is vmapped, and one ordinary
-    backward pass serves all. ``around_backward`` is entered for that pass: whatever an engine computes beside it is there
+    backward pass serves all. ``around_backward`` is entered for that pass; what an engine computes beside it is there
     when it is left.
     """
 

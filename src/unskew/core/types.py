@@ -145,7 +145,7 @@ def _weighted_sum_joined(
                 for given in (tree, minus)
             )
             summed = _weighted_sum(cast("Tensor", joined), weights, less)
-            parts = summed.split([tree[k][:1].numel() for k in names])
+            parts = torch.split(summed, [tree[k][:1].numel() for k in names])
             found |= {k: part.reshape(tree[k].shape[1:]) for k, part in zip(names, parts, strict=True)}
             names = []
     return found

@@ -21,7 +21,8 @@ from unskew.core.memory import flatten, nest
 from unskew.core.slots import Objective
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, leaves, map_tensors
-from unskew.models.stacked_layers import filters_beside
+from unskew.models.kernels.beside import filters_beside
+from unskew.models.split import Stages
 
 
 @dataclass
@@ -143,9 +144,9 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
 
 
 def _one_pass(training: LocalTraining) -> bool:
-    """Whether the loss is one pass of the model and nothing else of its weights."""
+    """Whether the loss is one pass of a model of the library, which uses each weight once, and nothing else of it."""
     hooks = ("inputs", "forward", "logits", "penalty")
-    return all(
+    return isinstance(training.net.training, Stages) and all(
         getattr(type(part), hook) is getattr(Objective, hook)
         for part in training.objectives
         for hook in hooks
@@ -168,8 +169,8 @@ class Stepper:
     def step(self, s: int | Tensor, clients: int, padded: bool, one_rate: bool = False) -> Tree:
         """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph.
 
-        Inside a graph some may have finished: they have the rate 0 or, where the first client's serves as the ``one_rate``
-        of all, go on with padding. The gradient comes back.
+        Inside a graph some may have finished: they have the rate 0 or, where the first client's is the ``one_rate`` of
+        all, go on with padding. The gradient comes back.
         """
         block = self.block
 
@@ -193,9 +194,9 @@ class Stepper:
         params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
         state, losses = _first(self.state, clients), block.losses[:clients]
         if isinstance(s, Tensor):
-            rate = now(block.rate)
-            rate = rate[0] if one_rate else rate
-            return self.local_step(params, inputs, state, rate, s.squeeze(0), losses, padded)
+            rates = now(block.rate)
+            rates = rates[0] if one_rate else rates
+            return self.local_step(params, inputs, state, rates, s.squeeze(0), losses, padded)
         rate = now(block.rate) if self.rate is None else self.rate
         grads = self.local_step(params, inputs, state, rate, s, losses, padded)
         if s == 0:

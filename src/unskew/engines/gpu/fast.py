@@ -38,7 +38,7 @@ from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS, Lan
 from unskew.engines.here import Here
 from unskew.engines.stacked import ClientStack, split_into_blocks, tensors, unstack_results
 from unskew.errors import RunFailed
-from unskew.models.stacked_layers import has_kernels
+from unskew.models.kernels.loaded import has_kernels
 from unskew.notices import warn
 
 SIDE_BY_SIDE, STACKED = 64, 256
@@ -88,8 +88,9 @@ class FastGPU(Here):
     """Stacked clients and captured steps on one device.
 
     ``stack``: whether clients are stacked (where the model can be) or run side by side; by default as their number and
-    their model decide. ``kernels``: whether one kernel then convolves for all; by default in bf16. ``memory``: the bytes that blocks are sized to; by default all that the device has. ``rooms``
-    tells for which sizes tensors were laid out and steps captured, one entry each time.
+    their model decide. ``kernels``: whether one kernel then convolves for all; by default in bf16. ``memory``: the
+    bytes that blocks are sized to; by default all that the device has. ``rooms`` tells for which sizes tensors were laid
+    out and steps captured, one entry each time.
     """
 
     name = "fast"

@@ -1,12 +1,12 @@
 """A GPU's kernels for stacked clients: one kernel convolves, or normalises, with all clients' own weights.
 
-cuDNN runs many clients' convolutions group by group, or client by client: some hundred and fifty kernels of a few
-microseconds for each client's step, and the longest client's chain of them sets a leg's time. These take all clients at
-once. A convolution is a product over patches that are never written: each program reads the places of its tile.
-Reductions are in tiles of fixed size, added in a fixed order, so the same bits come out every time.
+cuDNN runs many clients' convolutions group by group, or client by client: then a step is some hundred and fifty kernels
+of a few microseconds, and the longest client's chain of them sets a leg's time. These take all clients at once. A
+convolution is a product over patches that are never written: each program reads the places of its tile. Reductions are
+in tiles, added in a fixed order, so the same bits come out every time.
 
-Images lie as [clients, samples, rows, columns, channels]; filters as [clients, out, rows, columns, in], through whatever
-strides they have.
+Images are [clients, samples, channels, rows, columns] and filters [clients, out, in, rows, columns], with whatever
+strides they have; what is written has its channels side by side.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _seen(
 @triton.jit
 def convolution(
     x, w, bias, y,
-    M, H, W, P, Q, O,
+    M, H, W, P, Q, OUT,
     x_k, x_n, x_c, x_h, x_w,
     w_k, w_o, w_c, w_r, w_s,
     b_k, b_o,
@@ -67,9 +67,9 @@ def convolution(
             values = tl.load(there, mask=(inside & (m < M))[:, None], other=0.0)
             along = (tap // S) * w_r + (tap % S) * w_s + c * w_c
             if BACK:
-                filters = tl.load(w_rows[None, :] + along[:, None], mask=(o < O)[None, :], other=0.0)
+                filters = tl.load(w_rows[None, :] + along[:, None], mask=(o < OUT)[None, :], other=0.0)
             else:  # read along what lies side by side
-                filters = tl.load(w_rows[:, None] + along[None, :], mask=(o < O)[:, None], other=0.0)
+                filters = tl.load(w_rows[:, None] + along[None, :], mask=(o < OUT)[:, None], other=0.0)
                 filters = tl.trans(filters)
         else:
             i = k + tl.arange(0, BK)
@@ -83,20 +83,20 @@ def convolution(
             values = tl.load(there, mask=inside, other=0.0)
             filters = tl.load(
                 w_rows[None, :] + (c * w_c + r * w_r + s * w_s)[:, None],
-                mask=(i < R * S * C)[:, None] & (o < O)[None, :],
+                mask=(i < R * S * C)[:, None] & (o < OUT)[None, :],
                 other=0.0,
             )
         total = tl.dot(values, filters.to(values.dtype), total, input_precision=PRECISION)
     if BIASED:
-        total += tl.load(bias + client * b_k + o * b_o, mask=o < O, other=0.0).to(tl.float32)[None, :]
+        total += tl.load(bias + client * b_k + o * b_o, mask=o < OUT, other=0.0).to(tl.float32)[None, :]
     out = y + client * y_k + (m * y_m)[:, None] + (o * y_o)[None, :]
-    tl.store(out, total.to(y.dtype.element_ty), mask=(m < M)[:, None] & (o < O)[None, :])
+    tl.store(out, total.to(y.dtype.element_ty), mask=(m < M)[:, None] & (o < OUT)[None, :])
 
 
 @triton.jit
 def filter_gradient(
     x, dy, dw, db,
-    M, H, W, P, Q, O, CHUNK, PARTS,
+    M, H, W, P, Q, OUT, CHUNK, PARTS,
     x_k, x_n, x_c, x_h, x_w,
     d_k, d_m, d_o,
     C: tl.constexpr, R: tl.constexpr, S: tl.constexpr,
@@ -140,18 +140,18 @@ def filter_gradient(
             values = tl.load(there, mask=inside, other=0.0)
         slopes = tl.load(
             dy + client * d_k + (m * d_m)[None, :] + (o * d_o)[:, None],
-            mask=(m < last)[None, :] & (o < O)[:, None],
+            mask=(m < last)[None, :] & (o < OUT)[:, None],
             other=0.0,
         )
         total = tl.dot(slopes, values, total, input_precision=PRECISION)
         if BIASED:
             summed += tl.sum(slopes.to(tl.float32), 1)
-    rows = (client * PARTS + part) * O + o
+    rows = (client * PARTS + part) * OUT + o
     out = dw + rows[:, None] * (R * S * C) + i[None, :]
-    tl.store(out, total, mask=(o < O)[:, None] & (i < R * S * C)[None, :])
+    tl.store(out, total, mask=(o < OUT)[:, None] & (i < R * S * C)[None, :])
     if BIASED:
         if tl.program_id(1) == 0:
-            tl.store(db + rows, summed, mask=o < O)
+            tl.store(db + rows, summed, mask=o < OUT)
 
 
 @triton.jit

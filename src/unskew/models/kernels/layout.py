@@ -1,0 +1,38 @@
+"""How images of many clients lie: [clients, samples, channels, rows, columns], channels side by side in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+
+def room_for_images(like: Tensor, channels: int, size: Sequence[int]) -> Tensor:
+    """Room for images of the same clients and samples, in the type of those."""
+    return like.new_empty(*like.shape[:2], *size, channels).permute(0, 1, 4, 2, 3)
+
+
+def channels_inside(x: Tensor) -> Tensor:
+    """With channels side by side, one place after the other."""
+    return x.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
+
+
+def evenly(x: Tensor) -> Tensor:
+    """With one step from place to place across all images of a client, so that places have one number."""
+    samples, height, width = x.shape[1], x.shape[3], x.shape[4]
+    _, by_sample, _, by_row, by_column = x.stride()
+    even = (by_row == width * by_column or height == 1) and (
+        by_sample == height * width * by_column or samples == 1
+    )
+    return x if even and by_column else channels_inside(x)
+
+
+def steps_but_channels(x: Tensor) -> tuple[int, ...]:
+    """How far apart clients, samples, rows and columns are."""
+    clients, samples, _, rows, columns = x.stride()
+    return clients, samples, rows, columns
+
+
+def tile(n: int, most: int) -> int:
+    """The power of two that holds n, up to the most, and of 16 at least, as tensor cores take them."""
+    return min(most, max(16, 1 << (n - 1).bit_length()))

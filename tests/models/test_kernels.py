@@ -1,0 +1,185 @@
+"""The kernels for stacked clients, run by Triton's interpreter on the CPU (conftest.py asks for it): torch's layers, client
+by client, are the measure. ``tests/engines/gpu/test_on_a_gpu.py`` runs them on a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional as F
+
+from unskew.core.method import Method
+from unskew.engines.gpu.fast import FastGPU, Way
+from unskew.models import build
+from unskew.models.layers import BatchNorm, Dropout
+from unskew.models.stacked_layers import fits_kernels, use_kernels
+from unskew.testing.toy_federation import apart, normed, play
+
+pytest.importorskip("triton")
+
+CLIENTS = 2
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def one_by_one(layer: nn.Module, tensors: dict[str, Tensor], x: Tensor) -> Tensor:
+    """Each client's own call of torch's layer."""
+    rows = [functional_call(layer, {k: v[i] for k, v in tensors.items()}, (x[i],)) for i in range(len(x))]
+    return torch.stack(rows)
+
+
+def at_once(layer: nn.Module, tensors: dict[str, Tensor], x: Tensor) -> Tensor:
+    """All clients' by the kernels."""
+    use_kernels(layer)
+    return vmap(lambda given, x: functional_call(layer, given, (x,)))(tensors, x)
+
+
+def differences(layer: Callable[[], nn.Module], tensors: dict[str, Tensor], x: Tensor) -> list[float]:
+    """Of the outputs, the gradients and what is measured, relative to the largest of each."""
+    found = []
+    for way in (one_by_one, at_once):
+        given = {k: v if v.requires_grad else v.clone() for k, v in tensors.items()}
+        y = way(layer().train(), given, x)
+        slope = torch.randn(y.shape, generator=torch.Generator().manual_seed(9))
+        leaves = [x, *(v for v in given.values() if v.requires_grad)]
+        grads = torch.autograd.grad(y, leaves, slope)
+        found.append([y.detach(), *grads, *(v for v in given.values() if not v.requires_grad)])
+    return [float((a - b).abs().max() / (b.abs().max() + 1e-12)) for b, a in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("channels", "out", "image", "side", "stride", "padding"),
+    [
+        (3, 5, (8, 8), 3, 1, 1),
+        (4, 6, (9, 7), 5, 2, 2),
+        (17, 20, (6, 6), 3, 1, 0),
+        (32, 48, (7, 7), 3, 1, 1),
+        (16, 32, (9, 9), (5, 3), (2, 1), (2, 0)),
+        (64, 16, (1, 6), (1, 3), 1, 0),
+    ],
+)
+def test_a_convolution_and_its_gradients_are_those_of_each_client(
+    channels: int, out: int, image: tuple[int, int], side: Any, stride: Any, padding: Any
+) -> None:
+    """Filters of any size, step and frame; channels that fill tiles and such that do not."""
+
+    def layer() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(channels, out, side, stride, padding))
+
+    tensors = {k: drawn(CLIENTS, *v.shape, seed=i) for i, (k, v) in enumerate(layer().named_parameters())}
+    assert max(differences(layer, tensors, drawn(CLIENTS, 3, channels, *image, seed=5))) < 1e-5
+
+
+def test_a_convolution_over_many_places_adds_their_gradients_in_parts() -> None:
+    """More places than one program adds up."""
+
+    def layer() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(2, 16, 3, padding=1, bias=False))
+
+    x = drawn(CLIENTS, 5, 2, 16, 16, seed=5)
+    assert max(differences(layer, {"0.weight": drawn(CLIENTS, 16, 2, 3, 3)}, x)) < 1e-5
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 6, 6), (7, 33), (3, 5, 20, 20), (4, 6, 9), (4, 3, 1, 1)])
+def test_batch_norm_counts_the_samples_that_count(shape: tuple[int, ...]) -> None:
+    """Images, features and sequences, in one tile and in several; padding holds infinities; averages move alike."""
+
+    def layer() -> nn.Module:
+        return nn.Sequential(BatchNorm(shape[1]))
+
+    x = drawn(CLIENTS, *shape, seed=5).detach()
+    weight = torch.ones(CLIENTS, shape[0])
+    weight[0, -1] = weight[1, -2:] = 0
+    x[weight == 0] = torch.inf
+    running = {
+        "0.running_mean": torch.zeros(CLIENTS, shape[1]),
+        "0.running_var": torch.ones(CLIENTS, shape[1]),
+    }
+    learned = {"0.weight": drawn(CLIENTS, shape[1], seed=1), "0.bias": drawn(CLIENTS, shape[1], seed=2)}
+    given = learned | running | {"0.sample_weight": weight}
+    assert max(differences(layer, given, x.requires_grad_())) < 1e-5
+
+
+def test_the_relu_behind_batch_norm_is_done_by_it() -> None:
+    """In a model of the library, which nobody cuts in between."""
+    model = build("resnet9", (3, 8, 8), 10, 0).train()
+    use_kernels(model)
+    assert not [m for m in model.modules() if type(m) is nn.ReLU]
+    x = torch.randn(2, 3, 8, 8)
+    plain = build("resnet9", (3, 8, 8), 10, 0).train()
+    assert torch.allclose(model(x), plain(x))
+
+
+@pytest.mark.parametrize(("window", "image"), [(2, (6, 8)), ((4, 2), (9, 7)), (3, (3, 3))])
+def test_max_pooling_hands_the_gradient_to_the_first_of_the_largest(
+    window: Any, image: tuple[int, int]
+) -> None:
+    """Also where some places are under no window, and where several are the largest."""
+    x = drawn(CLIENTS, 3, 40, *image, seed=5).detach().round().requires_grad_()
+    assert max(differences(lambda: nn.Sequential(nn.MaxPool2d(window)), {}, x)) == 0
+
+
+def test_dropout_leaves_out_the_same_values() -> None:
+    """By each client's own seed."""
+
+    def layer() -> nn.Module:
+        return nn.Sequential(Dropout(0.3, index=2))
+
+    seeds = torch.tensor([123456789012345, -98765432109876])
+    assert max(differences(layer, {"0.seed": seeds}, drawn(CLIENTS, 6, 700))) < 1e-6
+
+
+def test_layers_that_are_not_stacked_are_torchs_own() -> None:
+    """A single model, as a server has it, and images that all clients share."""
+    layer = nn.Sequential(nn.Conv2d(3, 16, 3), BatchNorm(16), nn.MaxPool2d(2))
+    x = torch.randn(4, 3, 8, 8)
+    expected = layer.eval()(x)
+    use_kernels(layer)
+    assert torch.equal(layer(x), expected)
+    stacked = {k: v.expand(CLIENTS, *v.shape) for k, v in layer.state_dict().items()}
+    found = vmap(lambda given: functional_call(layer, given, (x,)))(stacked)
+    assert torch.allclose(found, expected.expand_as(found), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["fedavg", "scaffold+sem", "fedntd", "moon", "fedprox(mu=0.1)+phase_shift(2)", "fedmix(group=2)"],
+)
+def test_runs_have_the_numbers_of_the_loop(method: str) -> None:
+    """Whole rounds of the GPU's engine, with batch norm and dropout, in float32."""
+    given: dict[str, Any] = {"model": normed, "precision": "fp32", "rounds": 2}
+    engine = FastGPU("cpu", kernels=True, capture=False)
+    found = play(Method.parse(method), engine=engine, **given)
+    assert {room.way for room in engine.rooms} == {Way.KERNELS}
+    assert apart(play(Method.parse(method), **given).state.params, found.state.params) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "fits"),
+    [
+        ("resnet9", (3, 32, 32), True),
+        ("vgg11", (3, 32, 32), True),
+        ("lenet", (1, 28, 28), False),  # of 6 filters
+        ("mobilenet_v2", (3, 32, 32), False),  # filters of one channel each
+        ("mlp", (1, 28, 28), False),
+    ],
+)
+def test_models_fit_the_kernels_that_convolve_plainly_with_many_filters(
+    model: str, shape: tuple[int, ...], fits: bool
+) -> None:
+    """Tensor cores take sixteen channels at once."""
+    assert fits_kernels(build(model, shape, 10, 0)) == fits
+
+
+def test_a_relu_outside_a_stage_stays() -> None:
+    """A model of one's own may be cut before it."""
+    own = nn.Sequential(nn.Conv2d(3, 16, 3), BatchNorm(16), nn.ReLU())
+    use_kernels(own)
+    assert type(own[2]) is nn.ReLU
+    assert torch.equal(F.relu(own[1](x := torch.randn(2, 16, 4, 4))), own[2](own[1](x)))
