@@ -1,5 +1,5 @@
-"""The kernels for stacked clients, run by Triton's interpreter on the CPU (conftest.py asks for it): torch's layers, client
-by client, are the measure. ``tests/engines/gpu/test_on_a_gpu.py`` runs them on a GPU."""
+"""The kernels for stacked clients, run by Triton's interpreter on the CPU (conftest.py asks for it). The measure are torch's
+layers, client by client; ``tests/engines/gpu/test_on_a_gpu.py`` runs the kernels on a GPU."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def differences(layer: Callable[[], nn.Module], tensors: dict[str, Tensor], x: T
         (3, 5, (8, 8), 3, 1, 1),
         (4, 6, (9, 7), 5, 2, 2),
         (17, 20, (6, 6), 3, 1, 0),
-        (32, 48, (7, 7), 3, 1, 1),
+        (32, 48, (5, 5), 3, 1, 1),
         (16, 32, (9, 9), (5, 3), (2, 1), (2, 0)),
         (64, 16, (1, 6), (1, 3), 1, 0),
     ],
@@ -82,7 +82,7 @@ def test_a_convolution_over_many_places_adds_their_gradients_in_parts() -> None:
     def layer() -> nn.Module:
         return nn.Sequential(nn.Conv2d(2, 16, 3, padding=1, bias=False))
 
-    x = drawn(CLIENTS, 5, 2, 16, 16, seed=5)
+    x = drawn(CLIENTS, 3, 2, 16, 16, seed=5)
     assert max(differences(layer, {"0.weight": drawn(CLIENTS, 16, 2, 3, 3)}, x)) < 1e-5
 
 
@@ -147,13 +147,10 @@ def test_layers_that_are_not_stacked_are_torchs_own() -> None:
     assert torch.allclose(found, expected.expand_as(found), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "method",
-    ["fedavg", "scaffold+sem", "fedntd", "moon", "fedprox(mu=0.1)+phase_shift(2)", "fedmix(group=2)"],
-)
+@pytest.mark.parametrize("method", ["scaffold+sem", "moon", "fedmix(group=2)"])
 def test_runs_have_the_numbers_of_the_loop(method: str) -> None:
-    """Whole rounds of the GPU's engine, with batch norm and dropout, in float32."""
-    given: dict[str, Any] = {"model": normed, "precision": "fp32", "rounds": 2}
+    """A whole round of the GPU's engine, with batch norm and dropout, in float32."""
+    given: dict[str, Any] = {"model": normed, "precision": "fp32", "rounds": 1}
     engine = FastGPU("cpu", kernels=True, capture=False)
     found = play(Method.parse(method), engine=engine, **given)
     assert {room.way for room in engine.rooms} == {Way.KERNELS}

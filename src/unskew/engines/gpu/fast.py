@@ -89,8 +89,8 @@ class FastGPU(Here):
 
     ``stack``: whether clients are stacked (where the model can be) or run side by side; by default as their number and
     their model decide. ``kernels``: whether one kernel then convolves for all; by default in bf16. ``memory``: the
-    bytes that blocks are sized to; by default all that the device has. ``rooms`` tells for which sizes tensors were laid
-    out and steps captured, one entry each time.
+    bytes that blocks are sized to; by default all that the device has. ``rooms`` tells for which sizes tensors were
+    laid out and steps captured, one entry each time.
     """
 
     name = "fast"
