@@ -2,6 +2,7 @@
 
 python -m benchmarks.gpu agree [METHOD ...]     loop on the CPU against the GPU, float64 and float32
 python -m benchmarks.gpu speed [--compile]      samples a second: sequential eager, stacked, captured
+python -m benchmarks.gpu kernels                one leg in bf16, client by client and by kernels for all clients
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from unskew.bench.peak import synchronize
 from unskew.core.client import train
 from unskew.core.dispatch import make_client_job
 from unskew.core.faults import Faults
@@ -180,9 +182,57 @@ def speed(device: str, compiled: bool, models: list[str]) -> None:
             )
 
 
+SEMS = [280, 210, 160, 120, 100, 80, 60, 45, 30, 12]
+"""Samples of ten clients as skewed as SEM's: the largest sets a leg's time."""
+
+LEGS = (
+    ("resnet9", SEMS, Local(epochs=4, batch=8)),
+    ("resnet9", [640] * 10, Local(epochs=1, batch=64)),
+    ("vgg11", [320] * 16, Local(epochs=1, batch=32)),
+    ("small_cnn", [640] * 10, Local(epochs=1, batch=32)),
+)
+
+
+def kernels(device: str) -> None:
+    """Medians of five legs in bf16, both ways in turn; how far each way's change is from float32's, and how long the
+    first leg takes, with compiling and capturing."""
+    print(f"{'leg':28}{'way':34}{'first, s':>9}{'ms':>9}{'samples/s':>11}{'from fp32':>11}")
+    for model, sizes, local in LEGS:
+        found: dict[str, dict[str, torch.Tensor]] = {}
+        fed = federation(sizes)
+        roster, clients = Roster.of(fed), np.arange(len(sizes))
+        job = Job(Method.parse("fedavg"), roster, Net(build(model, IMAGE, 10, 0)), local, 0)
+        inputs = RoundInputs(roster, {}, ClientStore(), Moment(0, clients=clients), cohort=len(clients))
+        leg = Leg(clients, {k: v.to(device) for k, v in job.net.initial.items()})
+        for way, precision, given in (
+            ("float32", "fp32", False),
+            ("side by side", "bf16", False),
+            ("kernels", "bf16", True),
+        ):
+            engine = FastGPU(device, precision=precision, kernels=given, stack=None if given else False)
+            engine.hold(Holdings(fed))
+            took = []
+            for _ in range(1 if way == "float32" else 6):
+                synchronize(torch.device(device))
+                began = time.perf_counter()
+                update = engine.visit(job, leg, clients, inputs)
+                synchronize(torch.device(device))
+                took.append(time.perf_counter() - began)
+            found[way] = {k: (v - leg.start[k]).double() for k, v in update.params.items()}
+            apart = sum(float((v - found["float32"][k]).square().sum()) for k, v in found[way].items())
+            whole = sum(float(v.square().sum()) for v in found["float32"].values())
+            ms, samples = 1e3 * float(np.median(took[-5:])), int(update.samples.sum())
+            name = f"{model} K={len(sizes)} B={local.batch}"
+            print(
+                f"{name:28}{way:34}{took[0]:9.1f}{ms:9.1f}{1e3 * samples / ms:11,.0f}{(apart / whole) ** 0.5:11.1e}",
+                flush=True,
+            )
+            engine.close()
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("agree", "speed"))
+    parser.add_argument("what", choices=("agree", "speed", "kernels"))
     parser.add_argument("methods", nargs="*", default=["fedavg"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--models", nargs="*", default=list(MODELS))
@@ -193,5 +243,7 @@ if __name__ == "__main__":
         gpu.MANY_CLIENTS = 1
     if given.what == "agree":
         agree(given.methods or ["fedavg"], given.device, given.models)
+    elif given.what == "kernels":
+        kernels(given.device)
     else:
         speed(given.device, given.compile, given.models)

@@ -1,5 +1,7 @@
-"""The kernels for stacked clients, run by Triton's interpreter on the CPU (conftest.py asks for it). The measure are torch's
-layers, client by client; ``tests/engines/gpu/test_on_a_gpu.py`` runs the kernels on a GPU."""
+"""The kernels for stacked clients, run by Triton's interpreter on the CPU, which conftest.py asks for.
+
+They are measured by torch's own layers, client by client. ``tests/engines/gpu/test_on_a_gpu.py`` runs them on a GPU.
+"""
 
 from __future__ import annotations
 
