@@ -124,9 +124,11 @@ class FastGPU(Here):
         """What runs, in words."""
         job, together = run.job, _together(run.job, run.cohort)
         how = "captured graphs" if self.capture else "no graphs"
-        where = self._way(job, together).value
+        way = self._way(job, together)
+        where = way.value
         said = f"{self.device}, up to {self._most(job, together)} clients {where}, {how}, {self.precision}"
-        last, compiled = ", channels last" * self._channels_last(job), ", compiled" * self.compile
+        last = ", channels last" * self._channels_last(job)
+        compiled = ", compiled" * (self.compile and way is not Way.KERNELS)  # the kernels are fused already
         return said + last + compiled
 
     def visit(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs) -> Update:
