@@ -63,7 +63,8 @@ FEW_CLIENTS = 2
 
 MODELS_EACH, PASSES = 7, 4
 """What a client takes of the GPU's memory, roughly: as many models (as sent, as trained, as it ended, its gradient, an
-optimiser's two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies between)."""
+optimiser's two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies
+between)."""
 
 KEPT_STAGES = 3
 """Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
