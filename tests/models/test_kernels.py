@@ -5,6 +5,8 @@ They are measured by torch's own layers, client by client. ``tests/engines/gpu/t
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +24,9 @@ from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
 
 pytest.importorskip("triton")
+
+# Triton's bindings say at exit, at length, what they have not put away
+atexit.register(lambda: os.dup2(os.open(os.devnull, os.O_WRONLY), 2))
 
 CLIENTS = 2
 

@@ -104,7 +104,7 @@ def weighted_sum(
     """Sum of weight x (tree - minus) over the client axis, in float64, in fixed blocks in cohort order."""
     if not len(weights):
         return {}
-    if next((v.is_cuda for v in tree.values()), False):
+    if any(v.device.type != "cpu" for v in tree.values()):
         return _weighted_sum_joined(tree, weights, minus)
     return {
         name: _weighted_sum(value, weights, None if minus is None else minus[name])

@@ -243,7 +243,7 @@ class _Stream:
 
 
 @contextlib.contextmanager
-def _capture(graph: _Graph) -> Iterator[None]:
+def _capture(graph: _Graph, stream: _Stream | None = None) -> Iterator[None]:
     graph.capture_begin()
     try:
         yield
