@@ -125,11 +125,7 @@ class BatchNorm(nn.Module):
         weight = self.sample_weight.to(wide.dtype)
         if weight.numel() == 0:
             weight = wide.new_ones(x.shape[0])
-        if weight.shape[0] != x.shape[0]:
-            raise InputError(
-                f"batch norm got {x.shape[0]} rows but {weight.shape[0]} sample weights; keep one row a "
-                "sample up to every batch norm layer, or use GroupNorm"
-            )
+        self.check_rows(x, weight)
         weight = weight.reshape(column)
         count = weight.sum() * math.prod(x.shape[2:])
         # not only weighted by 0: padding may hold anything, and 0 * inf is nan
@@ -149,6 +145,14 @@ class BatchNorm(nn.Module):
         if self.bias is not None:
             out = out + self.bias.reshape(row)
         return out.to(x.dtype)
+
+    def check_rows(self, x: Tensor, weight: Tensor) -> None:
+        """Refuse weights of other samples than these."""
+        if weight.shape[0] != x.shape[0]:
+            raise InputError(
+                f"batch norm got {x.shape[0]} rows but {weight.shape[0]} sample weights; keep one row a "
+                "sample up to every batch norm layer, or use GroupNorm"
+            )
 
     def _run(self, running: Tensor, now: Tensor, counts: Tensor) -> None:
         """Move a running average in place: the buffer that was handed to ``functional_call`` changes."""

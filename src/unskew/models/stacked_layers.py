@@ -7,6 +7,7 @@ them, and their gradients come back whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -68,16 +69,23 @@ class _Done(nn.ReLU):
         return input
 
 
-def _stacked(*tensors: Tensor) -> bool:
-    """Whether ``vmap`` runs over all of these, and nothing else (a gradient inside the loss, say)."""
-    return all(map(torch._C._functorch.is_batchedtensor, tensors))
+def _stacked(*tensors: Tensor, beside: Sequence[Tensor | None] = ()) -> bool:
+    """Whether one ``vmap`` runs over all of these, and over what goes ``beside`` them where anything does: and nothing
+    else, as a gradient inside the loss or a second ``vmap`` in the first."""
+    inside = torch._C._functorch
+    given = [*tensors, *(t for t in beside if t is not None and inside.is_functorch_wrapped_tensor(t))]
+    return (
+        all(map(inside.is_batchedtensor, given))
+        and len({inside.maybe_get_level(t) for t in given}) == 1
+        and not any(inside.is_functorch_wrapped_tensor(inside.get_unwrapped(t)) for t in given)
+    )
 
 
 class StackedConv2d(nn.Conv2d):
     """nn.Conv2d."""
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if input.dim() == 4 and _stacked(input, weight):
+        if input.dim() == 4 and _stacked(input, weight, beside=[bias]):
             return _at_once(Convolution, input, weight, bias, Walk(_pair(self.stride), sides(self)))
         bias = None if bias is None else bias.to(input.dtype)
         found: Tensor = super()._conv_forward(input, weight.to(input.dtype), bias)
@@ -90,12 +98,13 @@ class StackedBatchNorm(BatchNorm):
     relu = False
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.training and _stacked(x) and tiles_of(x) <= MOST_TILES:
-            weight = self.sample_weight
+        weight, running = self.sample_weight, (self.running_mean, self.running_var)
+        beside = weight, self.weight, self.bias, *running
+        if self.training and _stacked(x, beside=beside) and tiles_of(x) <= MOST_TILES:
             if weight.numel() == 0:
                 weight = x.new_ones(x.shape[0])
+            self.check_rows(x, weight)
             how = (self.eps, self.momentum, self.relu)
-            running = self.running_mean, self.running_var
             return _at_once(BatchNormalisation, x, weight, self.weight, self.bias, *running, how)
         found = self._by_running(x) if not self.training and _stacked(x) else super().forward(x)
         return F.relu(found) if self.relu else found
