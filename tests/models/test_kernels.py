@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from unskew.core.method import Method
 from unskew.engines.gpu.fast import FastGPU, Way
+from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.stacked_layers import fits_kernels, use_kernels
@@ -69,6 +70,7 @@ def differences(layer: Callable[[], nn.Module], tensors: dict[str, Tensor], x: T
         (32, 48, (5, 5), 3, 1, 1),
         (16, 32, (9, 9), (5, 3), (2, 1), (2, 0)),
         (64, 16, (1, 6), (1, 3), 1, 0),
+        (16, 32, (3, 3), 3, 1, 0),  # a single place is left of an image: its steps say nothing
     ],
 )
 def test_a_convolution_and_its_gradients_are_those_of_each_client(
@@ -111,6 +113,65 @@ def test_batch_norm_counts_the_samples_that_count(shape: tuple[int, ...]) -> Non
     learned = {"0.weight": drawn(CLIENTS, shape[1], seed=1), "0.bias": drawn(CLIENTS, shape[1], seed=2)}
     given = learned | running | {"0.sample_weight": weight}
     assert max(differences(layer, given, x.requires_grad_())) < 1e-5
+
+
+def test_batch_norm_takes_what_it_learned_however_it_lies() -> None:
+    """An optimiser's layout follows the gradients', which may have clients side by side."""
+
+    def layer() -> nn.Module:
+        return nn.Sequential(BatchNorm(3, track_running_stats=False))
+
+    learned = {
+        f"0.{name}": drawn(3, CLIENTS, seed=i).detach().t().requires_grad_()
+        for i, name in enumerate(("weight", "bias"))
+    }
+    assert max(differences(layer, learned, drawn(CLIENTS, 4, 3, 5, 5, seed=5))) < 1e-5
+
+
+def test_batch_norm_refuses_weights_of_other_samples() -> None:
+    """A kernel would read on behind them."""
+    given = {"0.sample_weight": torch.ones(CLIENTS, 2)}
+    with pytest.raises(InputError, match="got 6 rows but 2 sample weights"):
+        at_once(nn.Sequential(BatchNorm(4)).train(), given, torch.randn(CLIENTS, 6, 4))
+
+
+class Residual(nn.Module):
+    """What users write: what layers put out is written into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(4, 4, 3, padding=1, bias=False), BatchNorm(4)
+        self.pool, self.relu = nn.MaxPool2d(2), nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.conv(x))
+        y = self.norm(y)
+        y += x
+        y = self.pool(y)
+        y *= 2
+        return y
+
+
+def test_models_write_into_what_layers_put_out() -> None:
+    """Residual sums and ReLUs in place, as in most models that users have."""
+    learned = {k: drawn(CLIENTS, *v.shape, seed=i) for i, (k, v) in enumerate(Residual().named_parameters())}
+    running = {f"norm.running_{k}": torch.ones(CLIENTS, 4) for k in ("mean", "var")}
+    assert max(differences(Residual, learned | running, drawn(CLIENTS, 3, 4, 6, 6, seed=5))) < 1e-5
+
+
+def test_a_vmap_inside_another_is_torchs_own() -> None:
+    """A part of one's own may run the model on several batches at once."""
+    layers = nn.Sequential(nn.Conv2d(3, 16, 3), BatchNorm(16, track_running_stats=False), nn.MaxPool2d(2))
+    given = {k: torch.randn(CLIENTS, *v.shape) for k, v in layers.named_parameters()}
+    x = torch.randn(CLIENTS, 2, 4, 3, 6, 6)
+
+    def one(given: dict[str, Tensor], x: Tensor) -> Tensor:
+        return functional_call(layers, given, (x,))
+
+    expected = [[one({k: v[i] for k, v in given.items()}, batch) for batch in x[i]] for i in range(CLIENTS)]
+    use_kernels(layers)
+    found = vmap(vmap(one, in_dims=(None, 0)))(given, x)
+    assert torch.allclose(found, torch.stack([torch.stack(rows) for rows in expected]), atol=1e-5)
 
 
 def test_the_relu_behind_batch_norm_is_done_by_it() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from unskew.models.kernels.beside import aside
-from unskew.models.kernels.layout import evenly, room_for_images, tile
+from unskew.models.kernels.layout import by_place, evenly, room_for_images, tile
 from unskew.models.kernels.loaded import programs
 
 
@@ -46,7 +46,7 @@ class Convolution(Function):
         if ctx.needs_input_grad[0]:
             dx = room_for_images(x, x.shape[2], x.shape[3:])
             _convolve(dy, weight.transpose(1, 2), None, dx, ctx.walk, back=True)
-        if ctx.needs_input_grad[1]:
+        if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
             dw, db = _filter_gradient(x, dy, weight, ctx.walk, ctx.biased)
         return dx, dw, db, None
 
@@ -114,7 +114,7 @@ def _filter_gradient(
         x, dy, found, summed,
         places, height, width, dy.shape[3], dy.shape[4], out, chunk, parts,
         *x.stride(),
-        dy.stride(0), dy.stride(4), dy.stride(2),
+        dy.stride(0), by_place(dy), dy.stride(2),
         channels, rows, columns, *walk.stride, *walk.padding,
         biased, _precision(x), tall, wide, deep,
     )  # fmt: skip

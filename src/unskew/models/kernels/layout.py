@@ -8,8 +8,13 @@ from torch import Tensor
 
 
 def room_for_images(like: Tensor, channels: int, size: Sequence[int]) -> Tensor:
-    """Room for images of the same clients and samples, in the type of those."""
-    return like.new_empty(*like.shape[:2], *size, channels).permute(0, 1, 4, 2, 3)
+    """Room for images of the same clients and samples, in the type of those.
+
+    Not a view of other memory: a model may write into what a layer puts out, as ``nn.ReLU(inplace=True)`` does.
+    """
+    clients, samples, (height, width) = *like.shape[:2], size
+    steps = (samples * height * width * channels, height * width * channels, 1, width * channels, channels)
+    return like.new_empty_strided((clients, samples, channels, height, width), steps)
 
 
 def channels_inside(x: Tensor) -> Tensor:
@@ -20,11 +25,16 @@ def channels_inside(x: Tensor) -> Tensor:
 def evenly(x: Tensor) -> Tensor:
     """With one step from place to place across all images of a client, so that places have one number."""
     samples, height, width = x.shape[1], x.shape[3], x.shape[4]
-    _, by_sample, _, by_row, by_column = x.stride()
-    even = (by_row == width * by_column or height == 1) and (
-        by_sample == height * width * by_column or samples == 1
+    step = by_place(x)
+    even = (x.stride(3) == width * step or 1 in (height, width)) and (
+        x.stride(1) == height * width * step or samples == 1
     )
-    return x if even and by_column else channels_inside(x)
+    return x if even and step else channels_inside(x)
+
+
+def by_place(x: Tensor) -> int:
+    """That step. Along an axis of length 1 a tensor may have any, which says nothing."""
+    return x.stride(4) if x.shape[4] > 1 else x.stride(3) if x.shape[3] > 1 else x.stride(1)
 
 
 def steps_but_channels(x: Tensor) -> tuple[int, ...]:

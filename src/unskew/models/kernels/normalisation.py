@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from unskew.models.kernels.layout import evenly, tile
+from unskew.models.kernels.layout import by_place, evenly, tile
 from unskew.models.kernels.loaded import programs
 
 TILE = 256
@@ -27,6 +27,7 @@ class BatchNormalisation(Function):
         ctx: Any, x: Tensor, weight: Tensor, scale: Any, shift: Any, mean: Any, var: Any, how: Any
     ) -> Tensor:
         eps, momentum, relu = how
+        scale, shift = (None if t is None else _in_a_row(t) for t in (scale, shift))
         at = _Places.of(x, weight)
         found = x.new_empty(at.clients, at.tiles, 3, at.channels, dtype=torch.float32)
         kept = x.new_empty(at.clients, 3, at.channels, dtype=torch.float32)
@@ -41,7 +42,7 @@ class BatchNormalisation(Function):
         )  # fmt: skip
         ctx.save_for_backward(x, weight, kept, *((scale, shift) if affine else ()))
         ctx.relu, ctx.affine = relu, affine
-        return y.permute(0, 1, -1, *range(2, x.dim() - 1))
+        return y
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
@@ -60,10 +61,14 @@ class BatchNormalisation(Function):
         programs().norm_gradient[at.grid](
             at.x, weight, scale, shift, kept, dy.x, found, dx, dscale, dshift, *strides, *how, at.room
         )
-        back = dx.permute(0, 1, -1, *range(2, x.dim() - 1))
         if not ctx.affine:
-            return back, None, None, None, None, None, None
-        return back, None, dscale.to(scale.dtype), dshift.to(shift.dtype), None, None, None
+            return dx, None, None, None, None, None, None
+        return dx, None, dscale.to(scale.dtype), dshift.to(shift.dtype), None, None, None
+
+
+def _in_a_row(learned: Tensor) -> Tensor:
+    """[clients, channels], channels side by side."""
+    return learned if learned.stride(1) == 1 else learned.contiguous()
 
 
 def tiles_of(x: Tensor) -> int:
@@ -87,15 +92,15 @@ class _Places(NamedTuple):
         clients, samples, channels, *size = x.shape
         if len(size) == 2:
             x = evenly(x)
-            by_place = x.stride(4) if size[1] > 1 else x.stride(3) if size[0] > 1 else x.stride(1)
+            step = by_place(x)
         elif size:
             x = x.movedim(2, -1).contiguous().movedim(-1, 2)
-            by_place = channels
+            step = channels
         else:
             x = x.contiguous()
-            by_place = x.stride(1)
+            step = x.stride(1)
         places, tiles = samples * math.prod(size), tiles_of(x[0])
-        strides = (x.stride(0), by_place, x.stride(2), *weight.stride())
+        strides = (x.stride(0), step, x.stride(2), *weight.stride())
         sizes = (places, math.prod(size), channels, tiles)
         return cls(x, clients, channels, tiles, tile(channels, 32), sizes, strides)
 
@@ -109,5 +114,8 @@ class _Places(NamedTuple):
         return 8 if self.tiles <= 8 else 32 if self.tiles <= 32 else MOST_TILES
 
     def like(self, x: Tensor) -> Tensor:
-        """Room for as many, channels innermost."""
-        return x.new_empty(x.shape[0], x.shape[1], *x.shape[3:], self.channels)
+        """Room for as many, channels innermost; not a view (see ``room_for_images``)."""
+        _, samples, channels, *size = x.shape
+        by_size = [channels * math.prod(size[at + 1 :]) for at in range(len(size))]
+        by_sample = channels * math.prod(size)
+        return x.new_empty_strided(x.shape, (samples * by_sample, by_sample, 1, *by_size))
