@@ -48,3 +48,19 @@ def test_empty_tensors_and_no_clients() -> None:
     """A tensor without numbers has a sum without numbers; of nobody there is no sum."""
     assert weighted_sum({"none": torch.zeros(2, 0)}, torch.ones(2))["none"].shape == (0,)
     assert weighted_sum({"w": torch.zeros(0, 3)}, torch.zeros(0)) == {}
+
+
+def test_tensors_joined_for_a_gpu_have_the_sums_that_each_has_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbours of one type, until they are large; whole numbers keep all their digits."""
+    large = torch.tensor([[2**24 + 1], [0], [0]])
+    tree = {"a": torch.randn(3, 2), "b": torch.randn(3, 4, 2), "none": torch.zeros(3, 0), "count": large}
+    tree |= {"c": torch.randn(3), "d": torch.randn(3, 9), "same": torch.randn(1, 5).expand(3, 5)}
+    base = {k: torch.ones_like(v[0]).expand_as(v) for k, v in tree.items()}
+    weights = torch.tensor([0.5, 0.25, 0.25])
+    monkeypatch.setattr(types, "JOINED_GPU", 30)
+    assert types._side_by_side(tree) == [["a", "b", "none"], ["count"], ["c", "d"], ["same"]]
+    for minus in (None, base):
+        expected, found = weighted_sum(tree, weights, minus), types._weighted_sum_joined(tree, weights, minus)
+        assert list(found) == list(expected)
+        for name in tree:
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-15, atol=1e-15)

@@ -33,8 +33,9 @@ the number of workers, which hold whole blocks, does not change a bit of the res
 COLUMNS = 2**15
 """Numbers of each of these clients summed at a time on a processor: 2 MiB in float64, which it has at hand."""
 
-COLUMNS_GPU = 2**22
-"""On a GPU, where starting a kernel takes as long as summing a small tensor, tensors of so many are summed as one."""
+JOINED_GPU = 2**26
+"""On a GPU, where starting a kernel takes as long as summing a small tensor, tensors are summed as one, up to so many
+numbers of all clients: 256 MiB in float32, and as much for what is taken away from them."""
 
 
 def no_rows() -> Tensor:
@@ -133,21 +134,35 @@ def _weighted_sum(value: Tensor, weights: Tensor, minus: Tensor | None) -> Tenso
 def _weighted_sum_joined(
     tree: Mapping[str, Tensor], weights: Tensor, minus: Mapping[str, Tensor] | None
 ) -> Tree:
-    """The same of tensors laid one beside the other."""
+    """The same of small tensors laid one beside the other."""
     found: Tree = {}
-    names: list[str] = []
-    for at, name in enumerate(tree):
-        names.append(name)
-        columns = sum(tree[k][:1].numel() for k in names)
-        if columns >= COLUMNS_GPU or at == len(tree) - 1:
-            joined, less = (
-                None if given is None else torch.cat([_as_table(given[k]) for k in names], 1)
-                for given in (tree, minus)
-            )
-            summed = _weighted_sum(cast("Tensor", joined), weights, less)
-            parts = torch.split(summed, [tree[k][:1].numel() for k in names])
-            found |= {k: part.reshape(tree[k].shape[1:]) for k, part in zip(names, parts, strict=True)}
-            names = []
+    for names in _side_by_side(tree):
+        if len(names) == 1:  # a large one is not copied
+            name = names[0]
+            found[name] = _weighted_sum(tree[name], weights, None if minus is None else minus[name])
+            continue
+        joined, less = (
+            None if given is None else torch.cat([_as_table(given[k]) for k in names], 1)
+            for given in (tree, minus)
+        )
+        summed = _weighted_sum(cast("Tensor", joined), weights, less)
+        parts = torch.split(summed, [tree[k][:1].numel() for k in names])
+        found |= {k: part.reshape(tree[k].shape[1:]) for k, part in zip(names, parts, strict=True)}
+    return found
+
+
+def _side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
+    """The names of tensors that are joined: neighbours of one type, until their copy would be large."""
+    found: list[list[str]] = []
+    columns, kind = 0, None
+    for name, value in tree.items():
+        more = value[:1].numel()
+        if found and value.dtype == kind and (columns + more) * len(value) <= JOINED_GPU:
+            found[-1].append(name)
+            columns += more
+        else:
+            found.append([name])
+            columns, kind = more, value.dtype
     return found
 
 
