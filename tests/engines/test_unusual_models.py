@@ -74,6 +74,17 @@ class Branches(Dense):
         return x if len(x) > 2 else 2 * x
 
 
+class Sums(Dense):
+    """Of some of its weights only the sum counts: their gradient is one number, seen many times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts = nn.Parameter(torch.full((7,), 0.1))
+
+    def seen(self, x: Tensor) -> Tensor:
+        return x * self.parts.sum()
+
+
 class Tokens(nn.Module):
     """An embedding whose row 0 is never trained."""
 
@@ -144,7 +155,10 @@ class Attends(nn.Module):
         return self.out(self.mix(image.permute(0, 2, 3, 1)).flatten(1))
 
 
-MODELS = [Shifts, Divides, Halves, Casts, Centres, Branches, Tokens, TimeFirst, Filters, Overwrites, Attends]
+MODELS = [
+    *(Shifts, Divides, Halves, Casts, Centres, Branches, Sums),
+    *(Tokens, TimeFirst, Filters, Overwrites, Attends),
+]
 ENGINES: dict[str, Callable[[], Engine]] = {
     "stacked, recorded": lambda: FastCPU(workers=1, record=True),
     "alone, recorded": lambda: FastCPU(workers=1, block=1, record=True),

@@ -108,9 +108,13 @@ class Adam:
 
 
 def _in_one_kernel(lr: Tensor, weights: list[Tensor], *lists: list[Tensor]) -> bool:
-    """Whether a GPU can move all weights in one kernel: torch's own, for float32 that lies alike, and one rate."""
+    """Whether a GPU can move all weights in one kernel: torch's own, for float32 that lies alike and without gaps (of
+    stacked clients, the first few may have some), and one rate."""
     if not (lr.is_cuda and lr.dim() == 0 and lr.dtype == torch.float32):
         return False
+    for weight in weights:
+        if not weight.is_contiguous() and torch.empty_like(weight, device="meta").stride() != weight.stride():
+            return False
     return all(
         value.stride() == weight.stride() and value.dtype == weight.dtype == torch.float32
         for values in lists

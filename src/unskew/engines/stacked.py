@@ -145,8 +145,13 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
 
 def _one_pass(training: LocalTraining) -> bool:
     """Whether the loss is one pass of a model of the library, which uses each weight once, and nothing else of it."""
-    hooks = ("inputs", "forward", "logits", "penalty")
-    return isinstance(training.net.training, Stages) and all(
+    hooks = ("inputs", "forward", "logits", "class_weights", "penalty")
+    model = training.net.training
+    ours = all(
+        type(layer).__module__.startswith(("torch.nn.", "unskew.models.")) for layer in model.modules()
+    )
+    once = isinstance(model, Stages) and ours and not training.net.tied
+    return once and all(
         getattr(type(part), hook) is getattr(Objective, hook)
         for part in training.objectives
         for hook in hooks
@@ -207,14 +212,18 @@ class Stepper:
         """Give models the memory layout in which their gradients come: adding across layouts is slow."""
         for name, grad in grads.items():
             for tree in (self.block.params, *self.state.values()):
-                if (
-                    name in tree
-                    and tree[name].stride() != grad.stride()
-                    and tree[name].shape[1:] == grad.shape[1:]
-                ):
-                    old = tree[name]
+                if name not in tree or tree[name].stride() == grad.stride():
+                    continue
+                old = tree[name]
+                if old.shape[1:] == grad.shape[1:] and _has_place_for_all(old.shape, grad.stride()):
                     fresh = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype, device=old.device)
                     tree[name] = fresh.copy_(old)
+
+
+def _has_place_for_all(shape: torch.Size, strides: Sequence[int]) -> bool:
+    """Whether every number has a place of its own, without gaps: a sum's gradient is one number seen many times."""
+    laid_out = torch.empty_strided(shape, strides, device="meta")
+    return torch.empty_like(laid_out).stride() == laid_out.stride()  # torch keeps such a layout, and no other
 
 
 def train_stacked(

@@ -27,10 +27,12 @@ def filters_beside() -> Iterator[None]:
         yield
     finally:
         _Beside.on = False
-        for device, stream in _Beside.streams.items():
-            torch.cuda.current_stream(device).wait_stream(stream)
-        _Beside.held.clear()
-        _Beside.streams.clear()
+        try:
+            for device, stream in _Beside.streams.items():
+                torch.cuda.current_stream(device).wait_stream(stream)
+        finally:  # also where a capture broke: what is held here would stay for good
+            _Beside.held.clear()
+            _Beside.streams.clear()
 
 
 @contextlib.contextmanager
