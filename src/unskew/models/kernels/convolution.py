@@ -97,6 +97,10 @@ CHUNKS = (1024, 512)
 each do a part."""
 
 
+MOST_PROGRAMS = 2**16 - 1
+"""Along its last axis a GPU starts no more: parts of all clients."""
+
+
 def _filter_gradient(
     x: Tensor, dy: Tensor, weight: Tensor, walk: Walk, biased: bool
 ) -> tuple[Tensor, Tensor | None]:
@@ -106,6 +110,7 @@ def _filter_gradient(
     wide, tall = tile(out, 64), _part(channels, inner, 64)
     tiles = -(-out // wide) * -(-inner // tall) * clients
     chunk = CHUNKS[0] if tiles >= ENOUGH / 2 else CHUNKS[1]
+    chunk *= max(1, -(-places // (chunk * max(1, MOST_PROGRAMS // clients))))
     parts = -(-places // chunk)
     found = x.new_empty(clients, parts, out, inner, dtype=torch.float32)
     summed = x.new_empty(clients, parts, out, dtype=torch.float32) if biased else found
@@ -123,4 +128,4 @@ def _filter_gradient(
         programs().filter_gradient[grid](*launch, num_warps=4, num_stages=3)
         dw = (found[:, 0] if parts == 1 else found.sum(1)).view(clients, out, rows, columns, channels)
         db = (summed[:, 0] if parts == 1 else summed.sum(1)) if biased else None
-    return dw.permute(0, 1, 4, 2, 3).to(weight.dtype), db
+        return dw.permute(0, 1, 4, 2, 3).to(weight.dtype), None if db is None else db.to(weight.dtype)
