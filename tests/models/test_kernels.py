@@ -6,6 +6,7 @@ They are measured by torch's own layers, client by client. ``tests/engines/gpu/t
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -17,9 +18,11 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
 from unskew.core.method import Method
+from unskew.core.net import Net
 from unskew.engines.gpu.fast import FastGPU, Way
 from unskew.errors import InputError
 from unskew.models import build
+from unskew.models.kernels import convolution, loaded
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
@@ -85,8 +88,12 @@ def test_a_convolution_and_its_gradients_are_those_of_each_client(
     assert max(differences(layer, tensors, drawn(CLIENTS, 3, channels, *image, seed=5))) < 1e-5
 
 
-def test_a_convolution_over_many_places_adds_their_gradients_in_parts() -> None:
-    """More places than one program adds up."""
+@pytest.mark.parametrize("most", [2**16 - 1, 3])
+def test_a_convolution_over_many_places_adds_their_gradients_in_parts(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """More places than one program adds up; and in fewer parts where a GPU could not start as many programs."""
+    monkeypatch.setattr(convolution, "MOST_PROGRAMS", most)
 
     def layer() -> nn.Module:
         return nn.Sequential(nn.Conv2d(2, 16, 3, padding=1, bias=False))
@@ -248,3 +255,52 @@ def test_a_relu_outside_a_stage_stays() -> None:
     use_kernels(own)
     assert type(own[2]) is nn.ReLU
     assert torch.equal(F.relu(own[1](x := torch.randn(2, 16, 4, 4))), own[2](own[1](x)))
+
+
+class Own(nn.Module):
+    """A model of one's own, as tutorials write them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters, self.out = nn.Conv2d(3, 16, 3), nn.Linear(16 * 6 * 6, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.seen(x).flatten(1))
+
+    def seen(self, x: Tensor) -> Tensor:
+        return F.relu(self.filters(x))
+
+
+class Views(Own):
+    def seen(self, x: Tensor) -> Tensor:
+        return self.filters(x).view(len(x), -1)
+
+
+class UsesItsFilters(Own):
+    def seen(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.filters.weight - self.filters.weight.mean())
+
+
+@pytest.mark.parametrize(
+    ("model", "runs"), [(Own, (True, True)), (Views, (False, False)), (UsesItsFilters, (True, False))]
+)
+def test_models_that_could_not_take_what_kernels_put_out_are_found_by_trying(
+    model: type[Own], runs: tuple[bool, bool]
+) -> None:
+    """They are trained as before, and no run ends for it: in float32, and in bf16."""
+    net = Net(build(model, (3, 8, 8), 10, 0))
+    assert tuple(net.runs_with_kernels((3, 8, 8), half) for half in (False, True)) == runs
+
+
+def test_where_kernels_cannot_be_had_a_run_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there is no C compiler, which Triton needs to start its kernels."""
+
+    def fails(device: torch.device) -> None:
+        raise RuntimeError("Failed to find C compiler.\nPlease specify one")
+
+    monkeypatch.setattr(loaded, "_try", fails)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    with pytest.warns(
+        UserWarning, match=r"\(RuntimeError: Failed to find C compiler.\); clients are trained"
+    ):
+        assert not loaded.has_kernels.__wrapped__(torch.device("cuda"))

@@ -258,6 +258,23 @@ class Net:
             return False
         return True
 
+    def runs_with_kernels(self, shape: tuple[int, ...], half: bool) -> bool:
+        """Whether this model takes what the kernels put out, whose channels lie side by side: a ``view`` may not. And,
+        in bf16, filters in float32, which their layers alone round: not where a model uses a filter by itself."""
+        if not self.runs_channels_last(shape):
+            return False
+        if not half:
+            return True
+        params = {k: self.initial[k] for k in self.trainable}
+        bound = self.with_kernels().halved().bound({k: self.initial[k].clone() for k in self.buffers})
+        x = torch.zeros(2, *shape, device=next(iter(params.values())).device)
+        try:
+            with torch.no_grad():
+                bound(params, x)
+        except RuntimeError:
+            return False
+        return True
+
     def stackable(self, shape: tuple[int, ...]) -> bool:
         """Whether stacked clients train this model as each alone does, by trying."""
         if shape not in self._tried:

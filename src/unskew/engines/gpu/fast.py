@@ -322,7 +322,7 @@ class FastGPU(Here):
         if self.stack is False:
             return Way.SIDE_BY_SIDE
         net, shape, batch = job.net, job.roster.dataset.shape, job.local.batch
-        if self._kernels_gain(job, together):
+        if self._kernels_gain(job, together) and net.runs_with_kernels(shape, half=self.precision == "bf16"):
             trial = (
                 net.patched()
             )  # the kernels' numbers have tests of their own: here, what vmap makes of the model
@@ -341,11 +341,10 @@ class FastGPU(Here):
         net = job.net
         if self.kernels is not None:
             return self.kernels
-        there = has_kernels(self.device.type) and job.dtype == torch.float32
-        if not (there and net.fits_kernels and self.precision == "bf16"):
+        if not (net.fits_kernels and self.precision == "bf16" and job.dtype == torch.float32):
             return False
         step = net.multiply_adds(job.roster.dataset.shape) * job.local.batch
-        return together > FEW_CLIENTS and step <= LARGE_STEP
+        return together > FEW_CLIENTS and step <= LARGE_STEP and has_kernels(self.device)
 
     def _channels_last(self, job: Job) -> bool:
         """Where filters take one channel each, tensor cores' layout is faster; in fp32, which has none, slower."""
