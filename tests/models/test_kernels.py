@@ -232,6 +232,14 @@ def test_runs_have_the_numbers_of_the_loop(method: str) -> None:
     assert apart(play(Method.parse(method), **given).state.params, found.state.params) < 1e-5
 
 
+def test_float64_keeps_its_digits() -> None:
+    """The kernels add in float32, so they do not run, also where they are asked for."""
+    given: dict[str, Any] = {"model": normed, "precision": "fp64", "rounds": 1}
+    engine = FastGPU("cpu", kernels=True, capture=False)
+    found = play(Method.parse("fedavg"), engine=engine, **given)
+    assert apart(play(Method.parse("fedavg"), **given).state.params, found.state.params) < 1e-12
+
+
 @pytest.mark.parametrize(
     ("model", "shape", "fits"),
     [

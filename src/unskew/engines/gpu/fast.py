@@ -339,9 +339,11 @@ class FastGPU(Here):
     def _kernels_gain(self, job: Job, together: int) -> bool:
         """Whether kernels for all clients' filters are faster than cuDNN's client by client."""
         net = job.net
+        if job.dtype != torch.float32:  # they add in float32
+            return False
         if self.kernels is not None:
             return self.kernels
-        if not (net.fits_kernels and self.precision == "bf16" and job.dtype == torch.float32):
+        if not (net.fits_kernels and self.precision == "bf16"):
             return False
         step = net.multiply_adds(job.roster.dataset.shape) * job.local.batch
         return together > FEW_CLIENTS and step <= LARGE_STEP and has_kernels(self.device)
