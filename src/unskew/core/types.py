@@ -152,17 +152,18 @@ def _weighted_sum_joined(
 
 
 def _side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
-    """The names of tensors that are joined: neighbours of one type, until their copy would be large."""
+    """The names of tensors that are joined: neighbours of one type and device, until their copy would be large."""
     found: list[list[str]] = []
-    columns, kind = 0, None
+    columns = 0
+    kind: tuple[torch.dtype, torch.device] | None = None
     for name, value in tree.items():
         more = value[:1].numel()
-        if found and value.dtype == kind and (columns + more) * len(value) <= JOINED_GPU:
+        if found and (value.dtype, value.device) == kind and (columns + more) * len(value) <= JOINED_GPU:
             found[-1].append(name)
             columns += more
         else:
             found.append([name])
-            columns, kind = more, value.dtype
+            columns, kind = more, (value.dtype, value.device)
     return found
 
 
