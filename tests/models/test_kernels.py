@@ -22,7 +22,7 @@ from unskew.core.net import Net
 from unskew.engines.gpu.fast import FastGPU, Way
 from unskew.errors import InputError
 from unskew.models import build
-from unskew.models.kernels import convolution, loaded
+from unskew.models.kernels import available, convolution
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
@@ -306,9 +306,9 @@ def test_where_kernels_cannot_be_had_a_run_goes_on_without(monkeypatch: pytest.M
     def fails(device: torch.device) -> None:
         raise RuntimeError("Failed to find C compiler.\nPlease specify one")
 
-    monkeypatch.setattr(loaded, "_try", fails)
+    monkeypatch.setattr(available, "_try", fails)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     with pytest.warns(
         UserWarning, match=r"\(RuntimeError: Failed to find C compiler.\); clients are trained"
     ):
-        assert not loaded.has_kernels.__wrapped__(torch.device("cuda"))
+        assert not available.has_kernels.__wrapped__(torch.device("cuda"))

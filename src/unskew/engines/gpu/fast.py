@@ -38,7 +38,7 @@ from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS, Lan
 from unskew.engines.here import Here
 from unskew.engines.stacked import ClientStack, split_into_blocks, tensors, unstack_results
 from unskew.errors import RunFailed
-from unskew.models.kernels.loaded import has_kernels
+from unskew.models.kernels.available import has_kernels
 from unskew.notices import warn
 
 SIDE_BY_SIDE, STACKED = 64, 256
