@@ -495,15 +495,15 @@ def test_it_is_the_clients_of_a_round_that_decide_whether_they_are_stacked(
 
 @pytest.mark.parametrize(
     ("model", "cohort", "memory", "most"),
-    [("mlp(hidden=[9])", 300, 10**12, 256), ("mlp(hidden=[9])", 300, 10**6, 18), ("small_cnn", 5, 10**12, 64),
-     ("small_cnn", 5, 10**8, 30), ("small_cnn", 5, 4 * 10**7, 10), ("small_cnn", 5, 10**5, 1)],
+    [("mlp(hidden=[9])", 300, 10**12, 256), ("mlp(hidden=[9])", 300, 10**6, 16), ("small_cnn", 5, 10**12, 64),
+     ("small_cnn", 5, 10**8, 26), ("small_cnn", 5, 4 * 10**7, 9), ("small_cnn", 5, 10**5, 1)],
 )  # fmt: skip
 def test_blocks_are_sized_to_memory(model: str, cohort: int, memory: int, most: int) -> None:
     """Four fifths of it, less the samples' 7,920 bytes.
 
-    mlp: 1,345 weights and 166 outputs, so 6 x 5,380 + 4 x 166 x 4 samples x 4 bytes = 42,904 a client; 792,080 hold 18.
-    small_cnn, which pools before ReLU: 6 x 372,752 = 2,236,512, and 4 x 11,204 x 4 x 4 = 717,056 for the step, which 16
-    streams have: (79,992,080 - 16 x 717,056) / 2,236,512 = 30; with less than 16 of both, 31,992,080 / 2,953,568 = 10.
+    mlp: 1,345 weights and 166 outputs, so 7 x 5,380 + 4 x 166 x 4 samples x 4 bytes = 48,284 a client; 792,080 hold 16.
+    small_cnn, which pools before ReLU: 7 x 372,752 = 2,609,264, and 4 x 11,204 x 4 x 4 = 717,056 for the step, which 16
+    streams have: (79,992,080 - 16 x 717,056) / 2,609,264 = 26; with less than 16 of both, 31,992,080 / 3,326,320 = 9.
     """
     shape = (1, 12, 12)
     engine, net = FastGPU("cpu", memory=memory), Net(build(model, shape, 4, 0))
