@@ -323,9 +323,8 @@ class FastGPU(Here):
             return Way.SIDE_BY_SIDE
         net, shape, batch = job.net, job.roster.dataset.shape, job.local.batch
         if self._kernels_gain(job, together) and net.runs_with_kernels(shape, half=self.precision == "bf16"):
-            trial = (
-                net.patched()
-            )  # the kernels' numbers have tests of their own: here, what vmap makes of the model
+            trial = net.patched()
+            # the kernels' numbers have tests of their own: what is tried here is what vmap makes of the model
             trial.to(self.device)
             if trial.stackable(shape):
                 return Way.KERNELS
