@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.engines.gpu.fast import FastGPU, Way
+from unskew.engines.gpu.fast import FastGPU
+from unskew.engines.gpu.stage import Way
 from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.kernels import available, convolution

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from unskew.core.method import Method
-from unskew.engines.gpu.fast import FastGPU, Way
+from unskew.engines.gpu.fast import FastGPU
+from unskew.engines.gpu.stage import Way
 from unskew.testing.toy_federation import Played, normed, play
 
 pytestmark = [
