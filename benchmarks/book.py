@@ -116,7 +116,8 @@ def slot(flags: argparse.Namespace) -> int:
             tar.extractall(place, filter="data")
     if not flags.no_mps and shutil.which("nvidia-cuda-mps-control"):
         subprocess.run(["nvidia-cuda-mps-control", "-d"], check=False)
-    waiting = [job for job in missing(Path(flags.results)) if job.name.startswith(flags.only)]
+    wanted = tuple(flags.only or [""])
+    waiting = [job for job in missing(Path(flags.results)) if job.name.startswith(wanted)]
     # those that a slot before this one began come first
     waiting.sort(key=lambda job: not _folder(place, job).exists())
     running: dict[subprocess.Popen[bytes], Job] = {}
@@ -217,7 +218,9 @@ def main(words: list[str] | None = None) -> int:
     taken.add_argument("--resume", help="a folder with run-*.tar of the slot before")
     taken.add_argument("--no-mps", action="store_true")
     taken.add_argument(
-        "--only", default="", help="runs whose names begin so: an exhibit, or one of its cells"
+        "--only",
+        action="append",
+        help="runs whose names begin so: an exhibit, or one of its cells; repeatable",
     )
     for some in (listed, taken):
         some.add_argument("--results", default=str(RESULTS))

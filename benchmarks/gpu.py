@@ -3,6 +3,7 @@
 python -m benchmarks.gpu agree [METHOD ...]     loop on the CPU against the GPU, float64 and float32
 python -m benchmarks.gpu speed [--compile]      samples a second: sequential eager, stacked, captured
 python -m benchmarks.gpu kernels                one leg in bf16, client by client and by kernels for all clients
+python -m benchmarks.gpu profile                what a step of SEM's setting is made of, kernel by kernel
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from unskew.engines import Job, Loop, RoundInputs, RunPlan
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu import fast as gpu
 from unskew.engines.gpu.fast import FastGPU
+from unskew.engines.gpu.stacked_graphs import Prefixes
 from unskew.models import build
 from unskew.runs.result import params_hash
 
@@ -230,9 +232,51 @@ def kernels(device: str) -> None:
             engine.close()
 
 
+def profile(device: str, samples: int = 20) -> None:
+    """What one replayed step takes, and of which kernels it consists, for as many clients as there are graphs."""
+    fed = federation(SEMS)
+    roster, clients = Roster.of(fed), np.arange(len(SEMS))
+    job = Job(
+        Method.parse("fedavg"), roster, Net(build("resnet9", IMAGE, 10, 0)), Local(epochs=4, batch=8), 0
+    )
+    inputs = RoundInputs(roster, {}, ClientStore(), Moment(0, clients=clients), cohort=len(clients))
+    engine = FastGPU(device, precision="bf16")
+    engine.hold(Holdings(fed))
+    leg = Leg(clients, {k: v.to(device) for k, v in job.net.initial.items()})
+    for _ in range(2):
+        engine.visit(job, leg, clients, inputs)
+    graphs = engine._stages[-1].graphs
+    assert isinstance(graphs, Prefixes)
+    for (size, _), graph in sorted(graphs.graphs.items(), reverse=True):
+        graphs.now.zero_()
+        began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        began.record()
+        for _ in range(samples):
+            graph.replay()
+        ended.record()
+        torch.cuda.synchronize()
+        graphs.now.zero_()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+            for _ in range(samples):
+                graph.replay()
+            torch.cuda.synchronize()
+        kernels = [e for e in found.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+        busy: dict[str, list[float]] = {}
+        for kernel in kernels:
+            busy.setdefault(kernel.name, []).append(kernel.time_range.elapsed_us())
+        step = 1e3 * began.elapsed_time(ended) / samples
+        print(
+            f"{size} clients: {step:.0f} microseconds a step, {len(kernels) / samples:.0f} kernels that take "
+            f"{sum(map(sum, busy.values())) / samples:.0f}"
+        )
+        for name, took in sorted(busy.items(), key=lambda pair: -sum(pair[1])):
+            print(f"{sum(took) / samples:9.1f} us  {len(took) / samples:5.1f} x  {name[:110]}")
+    print(flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("agree", "speed", "kernels"))
+    parser.add_argument("what", choices=("agree", "speed", "kernels", "profile"))
     parser.add_argument("methods", nargs="*", default=["fedavg"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--models", nargs="*", default=list(MODELS))
@@ -245,5 +289,7 @@ if __name__ == "__main__":
         agree(given.methods or ["fedavg"], given.device, given.models)
     elif given.what == "kernels":
         kernels(given.device)
+    elif given.what == "profile":
+        profile(given.device)
     else:
         speed(given.device, given.compile, given.models)
