@@ -4,17 +4,22 @@ python -m benchmarks.gpu agree [METHOD ...]     loop on the CPU against the GPU,
 python -m benchmarks.gpu speed [--compile]      samples a second: sequential eager, stacked, captured
 python -m benchmarks.gpu kernels                one leg in bf16, client by client and by kernels for all clients
 python -m benchmarks.gpu profile                what a step of SEM's setting is made of, kernel by kernel
+python -m benchmarks.gpu rounds                 SEM's first hundred rounds, on noise: seconds a round, and the host's part
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
+import pstats
 import time
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 
+import unskew
 from unskew.bench.peak import synchronize
 from unskew.core.client import train
 from unskew.core.dispatch import make_client_job
@@ -274,9 +279,36 @@ def profile(device: str, samples: int = 20) -> None:
     print(flush=True)
 
 
+def rounds(device: str, count: int = 100) -> None:
+    """Rounds of SEM's setting on noise of CIFAR-10's shape, as a run plays them; then the host's part by its profiler."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (20_000, *IMAGE), dtype=np.uint8), rng.permutation(np.arange(20_000) % 10)
+    scale = {"mean": np.full(3, 120, np.float32), "std": np.full(3, 60, np.float32)}
+    data = Dataset("noise", x[:10_000], y[:10_000], x[10_000:], y[10_000:], tuple("0123456789"), **scale)
+    settings: dict[str, Any] = {
+        "dataset": data, "partition": "dirichlet(0.1)", "clients": 100, "cohort": 10, "model": "resnet9",
+        "epochs": 8, "batch": 8, "lr": 0.001, "evaluate": 5, "method": "sem", "device": device,
+        "precision": "bf16", "progress": False,
+    }  # fmt: skip
+    began = time.perf_counter()
+    lines = unskew.run(rounds=count, **settings).folder.lines
+    whole = time.perf_counter() - began
+    late = [line for line in lines if line["round"] > 10]
+    for judged in (False, True):
+        took = [x["wall_s"] for x in late if ("global_test_accuracy" in x) == judged]
+        print(f"{'judged' if judged else 'others'}: {np.median(took):.4f} s a round, {np.mean(took):.4f} on average")
+    print(f"{count} rounds in {whole:.1f} s, {np.mean([x['wall_s'] for x in late]):.4f} s a round after the tenth")
+    host = cProfile.Profile()
+    host.enable()
+    unskew.run(rounds=30, **settings)
+    host.disable()
+    for order in ("tottime", "cumulative"):
+        pstats.Stats(host).sort_stats(order).print_stats(40)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("agree", "speed", "kernels", "profile"))
+    parser.add_argument("what", choices=("agree", "speed", "kernels", "profile", "rounds"))
     parser.add_argument("methods", nargs="*", default=["fedavg"])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--models", nargs="*", default=list(MODELS))
@@ -291,5 +323,7 @@ if __name__ == "__main__":
         kernels(given.device)
     elif given.what == "profile":
         profile(given.device)
+    elif given.what == "rounds":
+        rounds(given.device)
     else:
         speed(given.device, given.compile, given.models)
