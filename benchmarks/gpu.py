@@ -4,7 +4,7 @@ python -m benchmarks.gpu agree [METHOD ...]     loop on the CPU against the GPU,
 python -m benchmarks.gpu speed [--compile]      samples a second: sequential eager, stacked, captured
 python -m benchmarks.gpu kernels                one leg in bf16, client by client and by kernels for all clients
 python -m benchmarks.gpu profile                what a step of SEM's setting is made of, kernel by kernel
-python -m benchmarks.gpu rounds                 SEM's first hundred rounds, on noise: seconds a round, and the host's part
+python -m benchmarks.gpu rounds                 a hundred rounds of SEM's setting: seconds a round, and the host's part
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def profile(device: str, samples: int = 20) -> None:
 
 
 def rounds(device: str, count: int = 100) -> None:
-    """Rounds of SEM's setting on noise of CIFAR-10's shape, as a run plays them; then the host's part by its profiler."""
+    """Rounds of SEM's setting, on noise of CIFAR-10's shape, as a run plays them; then the host's part, profiled."""
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 256, (20_000, *IMAGE), dtype=np.uint8), rng.permutation(np.arange(20_000) % 10)
     scale = {"mean": np.full(3, 120, np.float32), "std": np.full(3, 60, np.float32)}
@@ -296,8 +296,12 @@ def rounds(device: str, count: int = 100) -> None:
     late = [line for line in lines if line["round"] > 10]
     for judged in (False, True):
         took = [x["wall_s"] for x in late if ("global_test_accuracy" in x) == judged]
-        print(f"{'judged' if judged else 'others'}: {np.median(took):.4f} s a round, {np.mean(took):.4f} on average")
-    print(f"{count} rounds in {whole:.1f} s, {np.mean([x['wall_s'] for x in late]):.4f} s a round after the tenth")
+        print(
+            f"{'judged' if judged else 'others'}: {np.median(took):.4f} s a round, {np.mean(took):.4f} on average"
+        )
+    print(
+        f"{count} rounds in {whole:.1f} s, {np.mean([x['wall_s'] for x in late]):.4f} s a round after the tenth"
+    )
     host = cProfile.Profile()
     host.enable()
     unskew.run(rounds=30, **settings)

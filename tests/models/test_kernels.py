@@ -23,7 +23,8 @@ from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.gpu.stage import Way
 from unskew.errors import InputError
 from unskew.models import build
-from unskew.models.kernels import available, convolution
+from unskew.models.kernels import available, convolution, normalisation
+from unskew.models.kernels.rounding import RoundedCopies, rounded
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
@@ -89,6 +90,36 @@ def test_a_convolution_and_its_gradients_are_those_of_each_client(
     assert max(differences(layer, tensors, drawn(CLIENTS, 3, channels, *image, seed=5))) < 1e-5
 
 
+@pytest.mark.parametrize("cut", convolution.TILINGS)
+def test_a_convolution_is_the_same_however_it_is_cut(
+    monkeypatch: pytest.MonkeyPatch, cut: convolution.Tiling
+) -> None:
+    """Which tiles are taken goes by how many programs they make: here each for few."""
+    monkeypatch.setattr(convolution, "TILINGS", (cut._replace(enough=0),))
+
+    def layer() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(64, 80, 3, padding=1))
+
+    tensors = {k: drawn(CLIENTS, *v.shape, seed=i) for i, (k, v) in enumerate(layer().named_parameters())}
+    assert max(differences(layer, tensors, drawn(CLIENTS, 2, 64, 5, 7, seed=5))) < 1e-5
+
+
+def test_filters_are_rounded_once_a_step_and_their_copies_stand_for_them_no_longer() -> None:
+    """A copy stays where it is for as many clients or fewer, and lies as its weight does."""
+    copies, weight = RoundedCopies(), drawn(3, 4, 2, 3, 3).detach().transpose(2, 4)
+    with copies.standing_for({"w": weight}):
+        first = rounded(weight, torch.bfloat16)
+        assert torch.equal(first, weight.bfloat16())
+        assert first.stride() == weight.stride()
+        assert rounded(weight, torch.float32) is weight
+    weight += 1
+    with copies.standing_for({"w": weight[:2]}):
+        second = rounded(weight[:2], torch.bfloat16)
+        assert second.data_ptr() == first.data_ptr()
+        assert torch.equal(second, weight[:2].bfloat16())
+    assert rounded(weight, torch.bfloat16).data_ptr() != first.data_ptr()
+
+
 @pytest.mark.parametrize("most", [2**16 - 1, 3])
 def test_a_convolution_over_many_places_adds_their_gradients_in_parts(
     monkeypatch: pytest.MonkeyPatch, most: int
@@ -103,9 +134,15 @@ def test_a_convolution_over_many_places_adds_their_gradients_in_parts(
     assert max(differences(layer, {"0.weight": drawn(CLIENTS, 16, 2, 3, 3)}, x)) < 1e-5
 
 
+@pytest.mark.parametrize("few", [0, 10**9])
 @pytest.mark.parametrize("shape", [(5, 4, 6, 6), (7, 33), (3, 5, 20, 20), (4, 6, 9), (4, 3, 1, 1)])
-def test_batch_norm_counts_the_samples_that_count(shape: tuple[int, ...]) -> None:
-    """Images, features and sequences, in one tile and in several; padding holds infinities; averages move alike."""
+def test_batch_norm_counts_the_samples_that_count(
+    shape: tuple[int, ...], few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Images, features and sequences, in one tile and in several, small and large; padding holds infinities; averages
+    move alike."""
+    for way in ("FORWARD", "BACKWARD"):
+        monkeypatch.setattr(normalisation, way, getattr(normalisation, way)._replace(few=few))
 
     def layer() -> nn.Module:
         return nn.Sequential(BatchNorm(shape[1]))

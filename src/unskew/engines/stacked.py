@@ -22,6 +22,7 @@ from unskew.core.slots import Objective
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, leaves, map_tensors
 from unskew.models.kernels.beside import filters_beside
+from unskew.models.kernels.rounding import RoundedCopies
 from unskew.models.split import Stages
 
 
@@ -168,6 +169,7 @@ class Stepper:
         beside = filters_beside if training.net.rounded and _one_pass(training) else nullcontext
         self.local_step = LocalStep(training, alike, compile, beside)
         self.state = self.local_step.rule.init(block.params)
+        self.copies = RoundedCopies()
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
 
@@ -198,15 +200,21 @@ class Stepper:
         )
         params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
         state, losses = _first(self.state, clients), block.losses[:clients]
-        if isinstance(s, Tensor):
-            rates = now(block.rate)
-            rates = rates[0] if one_rate else rates
-            return self.local_step(params, inputs, state, rates, s.squeeze(0), losses, padded)
-        rate = now(block.rate) if self.rate is None else self.rate
-        grads = self.local_step(params, inputs, state, rate, s, losses, padded)
+        with self.copies.standing_for(self._filters(params)):
+            if isinstance(s, Tensor):
+                rates = now(block.rate)
+                rates = rates[0] if one_rate else rates
+                return self.local_step(params, inputs, state, rates, s.squeeze(0), losses, padded)
+            rate = now(block.rate) if self.rate is None else self.rate
+            grads = self.local_step(params, inputs, state, rate, s, losses, padded)
         if s == 0:
             self.lay_out_like(grads)
         return grads
+
+    def _filters(self, params: Tree) -> Tree:
+        """What kernels for all clients read in bf16."""
+        net = self.training.net
+        return {k: v for k, v in params.items() if net.half and k in net.rounded and v.dim() == 5}
 
     def lay_out_like(self, grads: Tree) -> None:
         """Give models the memory layout in which their gradients come: adding across layouts is slow."""

@@ -39,7 +39,7 @@ def has_kernels(device: torch.device) -> bool:
 def _try(device: torch.device) -> None:
     """A convolution and its gradient in the largest tiles, waited for."""
     with torch.enable_grad():
-        x = torch.ones(1, 128, 64, 12, 12, dtype=torch.bfloat16, device=device)
-        weight = torch.ones(1, 64, 64, 3, 3, device=device, requires_grad=True)
+        x = torch.ones(1, 280, 64, 12, 12, dtype=torch.bfloat16, device=device)
+        weight = torch.ones(1, 128, 64, 3, 3, device=device, requires_grad=True)
         y = Convolution.apply(x, weight, None, Walk((1, 1), (1, 1)))  # type: ignore[no-untyped-call]
         torch.autograd.grad(y.float().sum(), weight)[0].sum().item()

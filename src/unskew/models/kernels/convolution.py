@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from torch.autograd import Function
 from unskew.models.kernels.beside import aside
 from unskew.models.kernels.layout import by_place, evenly, room_for_images, tile
 from unskew.models.kernels.loaded import programs
+from unskew.models.kernels.rounding import rounded
 
 
 class Walk(NamedTuple):
@@ -25,8 +27,9 @@ class Convolution(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, walk: Walk) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        ctx.walk, ctx.biased = walk, bias is not None
+        filters = rounded(weight, x.dtype)
+        ctx.save_for_backward(x, filters)
+        ctx.walk, ctx.biased, ctx.kind = walk, bias is not None, weight.dtype
         size = [
             (n + 2 * pad - side) // step + 1
             for n, pad, side, step in zip(
@@ -34,20 +37,20 @@ class Convolution(Function):
             )
         ]
         y = room_for_images(x, weight.shape[1], size)
-        _convolve(x, weight, bias, y, walk, back=False)
+        _convolve(x, filters, bias, y, walk, back=False)
         return y
 
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> Any:
         (dy,) = slopes
-        x, weight = ctx.saved_tensors
+        x, filters = ctx.saved_tensors
         dx = dw = db = None
         dy = evenly(dy)
         if ctx.needs_input_grad[0]:
             dx = room_for_images(x, x.shape[2], x.shape[3:])
-            _convolve(dy, weight.transpose(1, 2), None, dx, ctx.walk, back=True)
+            _convolve(dy, filters.transpose(1, 2), None, dx, ctx.walk, back=True)
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            dw, db = _filter_gradient(x, dy, weight, ctx.walk, ctx.biased)
+            dw, db = _filter_gradient(x, dy, filters, ctx.walk, ctx.biased, ctx.kind)
         return dx, dw, db, None
 
 
@@ -62,24 +65,32 @@ def _part(channels: int, inner: int, most: int) -> int:
     return min(most, whole) if whole >= 16 else tile(inner, 32)
 
 
-ENOUGH = 100
-"""Programs that keep a GPU busy: with fewer, tiles are smaller. This and the tiles below were measured on one H200 with
-ResNet-9's convolutions in bf16, of two and of ten clients."""
+class Tiling(NamedTuple):
+    """How a convolution is cut where that gives enough programs to keep a GPU busy."""
 
-TILES = ((128, 64, 64, 3), (32, 64, 64, 4), (32, 32, 128, 3))
-"""Places, channels and depth of a convolution's tile, and how many are on their way at once, the largest first."""
+    enough: int
+    places: int
+    filters: int
+    depth: int
+    stages: int  # tiles on their way at once
+    warps: int
+
+
+TILINGS = (Tiling(300, 128, 64, 64, 3, 4), Tiling(48, 64, 64, 128, 3, 4), Tiling(0, 16, 32, 128, 4, 2))
+"""The first that gives enough is taken. These, and the tiles below, are within a twentieth of the fastest of each of
+ResNet-9's layers with one, three and ten clients on an H200 (``python -m benchmarks.tiles``)."""
 
 
 def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, walk: Walk, back: bool) -> None:
     """A convolution's outputs into ``y``, or, going ``back``, the gradient of its input."""
     (clients, samples, channels, height, width), (_, out, _, rows, columns) = x.shape, weight.shape
     places = samples * y.shape[3] * y.shape[4]
-    for tall, most, deepest, stages in TILES:  # noqa: B007  the last one, where none gives enough
-        wide = tile(out, most)
-        grid = (-(-places // tall), -(-out // wide), clients)
-        if grid[0] * grid[1] * grid[2] >= ENOUGH:
+    for cut in TILINGS:
+        wide = tile(out, cut.filters)
+        grid = (-(-places // cut.places), -(-out // wide), clients)
+        if math.prod(grid) >= cut.enough:
             break
-    deep = _part(channels, channels * rows * columns, deepest if x.element_size() == 2 else deepest // 2)
+    deep = _part(channels, channels * rows * columns, cut.depth if x.element_size() == 2 else cut.depth // 2)
     programs().convolution[grid](
         x, weight, x if bias is None else bias, y,
         places, height, width, y.shape[3], y.shape[4], out,
@@ -87,34 +98,33 @@ def _convolve(x: Tensor, weight: Tensor, bias: Tensor | None, y: Tensor, walk: W
         *((0, 0) if bias is None else bias.stride()),
         y.stride(0), y.stride(4), y.stride(2),
         channels, rows, columns, *walk.stride, *walk.padding,
-        back, bias is not None, _precision(x), tall, wide, deep,
-        num_warps=4, num_stages=stages,
+        back, bias is not None, _precision(x), cut.places, wide, deep,
+        num_warps=cut.warps, num_stages=cut.stages,
     )  # fmt: skip
 
 
-CHUNKS = (1024, 512)
-"""Places whose gradients of filters one program adds up, of many clients and of few: of more places several programs
-each do a part."""
-
+CHUNKS = ((60, 1024), (20, 512), (0, 256))
+"""From how many tiles on, of all clients, how many places' gradients one program adds up: of more places several
+programs each do a part."""
 
 MOST_PROGRAMS = 2**16 - 1
 """Along its last axis a GPU starts no more: parts of all clients."""
 
 
 def _filter_gradient(
-    x: Tensor, dy: Tensor, weight: Tensor, walk: Walk, biased: bool
+    x: Tensor, dy: Tensor, weight: Tensor, walk: Walk, biased: bool, kind: torch.dtype
 ) -> tuple[Tensor, Tensor | None]:
     """Of all clients, the gradient by the filters, and by the bias."""
     (clients, samples, channels, height, width), (_, out, _, rows, columns) = x.shape, weight.shape
     places, inner = samples * dy.shape[3] * dy.shape[4], channels * rows * columns
-    wide, tall = tile(out, 64), _part(channels, inner, 64)
+    wide, tall = tile(out, 128), _part(channels, inner, 64)
     tiles = -(-out // wide) * -(-inner // tall) * clients
-    chunk = CHUNKS[0] if tiles >= ENOUGH / 2 else CHUNKS[1]
+    chunk = next(most for enough, most in CHUNKS if tiles >= enough)
     chunk *= max(1, -(-places // (chunk * max(1, MOST_PROGRAMS // clients))))
     parts = -(-places // chunk)
     found = x.new_empty(clients, parts, out, inner, dtype=torch.float32)
     summed = x.new_empty(clients, parts, out, dtype=torch.float32) if biased else found
-    deep = (128 if places >= 1024 else 64) // (x.element_size() // 2)
+    deep = 64 // (x.element_size() // 2)
     launch = (
         x, dy, found, summed,
         places, height, width, dy.shape[3], dy.shape[4], out, chunk, parts,
@@ -128,4 +138,4 @@ def _filter_gradient(
         programs().filter_gradient[grid](*launch, num_warps=4, num_stages=3)
         dw = (found[:, 0] if parts == 1 else found.sum(1)).view(clients, out, rows, columns, channels)
         db = (summed[:, 0] if parts == 1 else summed.sum(1)) if biased else None
-        return dw.permute(0, 1, 4, 2, 3).to(weight.dtype), None if db is None else db.to(weight.dtype)
+        return dw.permute(0, 1, 4, 2, 3).to(kind), None if db is None else db.to(kind)

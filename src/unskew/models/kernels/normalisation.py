@@ -12,11 +12,21 @@ from torch.autograd import Function
 from unskew.models.kernels.layout import by_place, evenly, tile
 from unskew.models.kernels.loaded import programs
 
-TILE = 256
-"""Places in a tile of batch norm."""
+SMALL, LARGE = 64, 256
+"""Places in the smallest and in the largest tile of batch norm."""
 
 MOST_TILES = 128
 """Tiles of batch norm whose moments one program reads."""
+
+
+class Tiling(NamedTuple):
+    """Which tiles are the fastest (``python -m benchmarks.tiles``): small ones while they make few programs."""
+
+    few: int  # programs
+    places: int  # in a tile where there are more
+
+
+FORWARD, BACKWARD = Tiling(few=200, places=LARGE), Tiling(few=400, places=128)
 
 
 class BatchNormalisation(Function):
@@ -28,17 +38,17 @@ class BatchNormalisation(Function):
     ) -> Tensor:
         eps, momentum, relu = how
         scale, shift = (None if t is None else _in_a_row(t) for t in (scale, shift))
-        at = _Places.of(x, weight)
+        at = _Places.of(x, weight, FORWARD)
         found = x.new_empty(at.clients, at.tiles, 3, at.channels, dtype=torch.float32)
         kept = x.new_empty(at.clients, 3, at.channels, dtype=torch.float32)
         y = at.like(x)
-        programs().moments[at.grid](at.x, weight, found, *at.sizes, *at.strides, TILE, at.wide)
+        programs().moments[at.grid](at.x, weight, found, *at.sizes, *at.strides, at.tile, at.wide)
         affine, runs = scale is not None, mean is not None
         programs().normalise[at.grid](
             at.x, weight, scale if affine else x, shift if affine else x, mean if runs else x, var if runs else x,
             found, y, kept, *at.sizes, *at.strides, *(t.stride(0) if t is not None else 0 for t in (scale, shift)),
             *(t.stride(0) if t is not None else 0 for t in (mean, var)), eps, momentum,
-            runs, relu, affine, TILE, at.wide, at.room,
+            runs, relu, affine, at.tile, at.wide, at.room,
         )  # fmt: skip
         ctx.save_for_backward(x, weight, kept, *((scale, shift) if affine else ()))
         ctx.relu, ctx.affine = relu, affine
@@ -48,15 +58,15 @@ class BatchNormalisation(Function):
     def backward(ctx: Any, *slopes: Tensor) -> Any:
         x, weight, kept, *rest = ctx.saved_tensors
         scale, shift = rest if ctx.affine else (x, x)
-        at = _Places.of(x, weight)
-        dy = _Places.of(slopes[0], weight)
+        at = _Places.of(x, weight, BACKWARD)
+        dy = _Places.of(slopes[0], weight, BACKWARD)
         found = x.new_empty(at.clients, at.tiles, 2, at.channels, dtype=torch.float32)
         dx = at.like(x)
         dscale = x.new_empty(at.clients, at.channels, dtype=torch.float32)
         dshift = torch.empty_like(dscale)
         affine = (scale.stride(0), shift.stride(0)) if ctx.affine else (0, 0)
         strides = (*at.sizes, *at.strides, *affine, *dy.strides[:3])
-        how = (ctx.relu, ctx.affine, TILE, at.wide)
+        how = (ctx.relu, ctx.affine, at.tile, at.wide)
         programs().norm_sums[at.grid](at.x, weight, scale, shift, kept, dy.x, found, *strides, *how)
         programs().norm_gradient[at.grid](
             at.x, weight, scale, shift, kept, dy.x, found, dx, dscale, dshift, *strides, *how, at.room
@@ -72,8 +82,16 @@ def _in_a_row(learned: Tensor) -> Tensor:
 
 
 def tiles_of(x: Tensor) -> int:
-    """How many tiles the places of one client's batch fill."""
-    return -(-x.numel() // x.shape[1] // TILE)
+    """How many tiles the places of one client's batch fill at least."""
+    return -(-x.numel() // x.shape[1] // LARGE)
+
+
+def _tile(places: int, blocks: int, tiling: Tiling) -> int:
+    """How many places a tile has; ``blocks``: programs for the same places, of other clients and channels."""
+    small = -(-places // SMALL)
+    if small <= MOST_TILES and small * blocks <= tiling.few:
+        return SMALL
+    return tiling.places if -(-places // tiling.places) <= MOST_TILES else LARGE
 
 
 class _Places(NamedTuple):
@@ -82,13 +100,14 @@ class _Places(NamedTuple):
     x: Tensor
     clients: int
     channels: int
+    tile: int  # places in one
     tiles: int
     wide: int
     sizes: tuple[int, int, int, int]  # places of a client, and of one sample; channels; tiles
     strides: tuple[int, ...]  # of x by client, place and channel; of weights by client and sample
 
     @classmethod
-    def of(cls, x: Tensor, weight: Tensor) -> _Places:
+    def of(cls, x: Tensor, weight: Tensor, tiling: Tiling) -> _Places:
         clients, samples, channels, *size = x.shape
         if len(size) == 2:
             x = evenly(x)
@@ -99,10 +118,12 @@ class _Places(NamedTuple):
         else:
             x = x.contiguous()
             step = x.stride(1)
-        places, tiles = samples * math.prod(size), tiles_of(x[0])
+        places, wide = samples * math.prod(size), tile(channels, 32)
+        length = _tile(places, -(-channels // wide) * clients, tiling)
+        tiles = -(-places // length)
         strides = (x.stride(0), step, x.stride(2), *weight.stride())
         sizes = (places, math.prod(size), channels, tiles)
-        return cls(x, clients, channels, tiles, tile(channels, 32), sizes, strides)
+        return cls(x, clients, channels, length, tiles, wide, sizes, strides)
 
     @property
     def grid(self) -> tuple[int, int, int]:

@@ -86,7 +86,7 @@ def convolution(
                 mask=(i < R * S * C)[:, None] & (o < OUT)[None, :],
                 other=0.0,
             )
-        total = tl.dot(values, filters.to(values.dtype), total, input_precision=PRECISION)
+        total = tl.dot(values, filters, total, input_precision=PRECISION)
     if BIASED:
         total += tl.load(bias + client * b_k + o * b_o, mask=o < OUT, other=0.0).to(tl.float32)[None, :]
     out = y + client * y_k + (m * y_m)[:, None] + (o * y_o)[None, :]
