@@ -5,7 +5,9 @@ Clients are sorted by number of steps: as they finish, graphs of fewer clients a
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -14,6 +16,7 @@ from unskew.core.client import Pool
 from unskew.core.step import LocalTraining
 from unskew.core.types import leaves
 from unskew.engines.stacked import ClientStack, Stepper
+from unskew.models.kernels.rehearsal import rehearsed
 
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 """The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
@@ -45,6 +48,8 @@ class Prefixes:
             torch._foreach_zero_(leaves(self.stepper.state))
         one_rate = len({e.lr for e in block.client_jobs}) == 1
         if not self.laid_out and block.steps:
+            if self.capture and self.stepper.training.net.rounded:
+                self._rehearse(one_rate)
             self._lay_out(one_rate)
         model = [*self.block.params.values(), *self.block.buffers.values()]
         ended = [torch.empty_like(v) for v in model] if block.steps else []
@@ -72,35 +77,44 @@ class Prefixes:
         trees = [*self.block.params.values(), *self.block.buffers.values(), *leaves(self.stepper.state)]
         return [*trees, self.block.losses, self.now]
 
-    def _lay_out(self, one_rate: bool) -> None:
-        """Let models lie as their gradients come, by a step on trial: one kernel can then move all weights."""
+    @contextlib.contextmanager
+    def _put_back(self) -> Iterator[None]:
+        """Steps inside are on trial: what they changed is put back."""
         moving = self._moving()
         before = [v.clone() for v in moving]
-        grads = self.stepper.step(self.now, self.sizes[-1], padded=True, one_rate=one_rate)
+        yield
         for value, old in zip(moving, before, strict=True):
             value.copy_(old)
+
+    def _rehearse(self, one_rate: bool) -> None:
+        """Compile the kernels of all graphs that are to come."""
+        with self._put_back(), rehearsed(self.now.device):
+            for clients in self.sizes:
+                self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
+
+    def _lay_out(self, one_rate: bool) -> None:
+        """Let models lie as their gradients come, by a step on trial: one kernel can then move all weights."""
+        with self._put_back():
+            grads = self.stepper.step(self.now, self.sizes[-1], padded=True, one_rate=one_rate)
         self.stepper.lay_out_like(grads)
         self.laid_out = True
 
     def _captured(self, clients: int, one_rate: bool) -> torch.cuda.CUDAGraph:
-        """Record one step; what the trial runs change is put back."""
-        moving = self._moving()
-        before = [v.clone() for v in moving]
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside), warnings.catch_warnings():
-            # gradients inside the loss (FedMix) go through patches client by client, which torch says at length
-            warnings.filterwarnings("ignore", "There is a performance drop")
-            for _ in range(3):
+        """Record one step."""
+        with self._put_back():
+            aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            aside.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(aside), warnings.catch_warnings():
+                # gradients inside the loss (FedMix) go through patches client by client, which torch says at length
+                warnings.filterwarnings("ignore", "There is a performance drop")
+                for _ in range(3):
+                    self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
+            torch.cuda.current_stream().wait_stream(aside)
+            graph = torch.cuda.CUDAGraph()
+            # what all wait for goes before what runs beside it
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-2)):  # type: ignore[no-untyped-call]
                 self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
-        torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
-        # what all wait for goes before what runs beside it
-        with torch.cuda.graph(graph, stream=torch.cuda.Stream(priority=-2)):  # type: ignore[no-untyped-call]
-            self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
-            self.now += 1
-        for value, old in zip(moving, before, strict=True):
-            value.copy_(old)
+                self.now += 1
         return graph
 
 
