@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
+from unskew.core.client import Pool
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.engines.gpu.fast import FastGPU
@@ -24,6 +25,7 @@ from unskew.engines.gpu.stage import Way
 from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.kernels import available, convolution
+from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
@@ -209,6 +211,65 @@ def test_dropout_leaves_out_the_same_values() -> None:
 
     seeds = torch.tensor([123456789012345, -98765432109876])
     assert max(differences(layer, {"0.seed": seeds}, drawn(CLIENTS, 6, 700))) < 1e-6
+
+
+def pool_of(kind: torch.dtype, channels: int = 3, last: bool = False, count: int = 11) -> Samples:
+    """Images with their labels, and by what they are normalised."""
+    x = torch.randint(0, 256, (count, channels, 5, 7), generator=torch.Generator().manual_seed(0)).to(kind)
+    x = x.contiguous(memory_format=torch.channels_last) if last else x
+    mean, std = (torch.linspace(low, 100, channels).reshape(-1, 1, 1) for low in (90, 33))
+    return Samples(x, torch.arange(count) % 4, mean, std)
+
+
+def planned_for(count: int, masks: bool = True) -> Planned:
+    """Three steps of three clients, of four samples at most."""
+    drawn = torch.Generator().manual_seed(1)
+    places = torch.randint(0, count, (3, 3, 4), generator=drawn)
+    weight, rate = torch.rand(3, 3, 4, generator=drawn), torch.rand(3, 3, generator=drawn)
+    return Planned(places, weight, rate, torch.randint(0, 2**62, (3, 3), generator=drawn) if masks else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "channels", "last"),
+    [(torch.uint8, 3, False), (torch.uint8, 1, False), (torch.float32, 3, False), (torch.uint8, 20, True)],
+)
+def test_a_step_begins_with_what_torch_looks_up(kind: torch.dtype, channels: int, last: bool) -> None:
+    """To the bit: samples from pools of any layout, and all that is planned, for some of the clients."""
+    pool = pool_of(kind, channels, last)
+    planned = planned_for(len(pool.y), masks=channels == 3)
+    assert knows(pool, planned)
+    places, weight, rate, seeds = (None if v is None else v[1, :2] for v in planned)
+    expected = Begun(*Pool(*pool).take(places), weight, rate, seeds)
+    for side_by_side in (True, False):
+        found = begin(torch.tensor([1]), planned, pool, 2, torch.float32, side_by_side)
+        assert (found.x.stride(2) == 1) == (side_by_side or last)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert theirs is None or torch.equal(mine, theirs)
+        assert (found.seeds is None) == (seeds is None)
+
+
+def test_a_step_begins_with_images_rounded_as_a_halved_net_rounds_them() -> None:
+    """The net would do it as its first act. Triton's interpreter cuts digits off, where a GPU rounds."""
+    pool = pool_of(torch.uint8)
+    planned = planned_for(len(pool.y))
+    found = begin(torch.tensor([2]), planned, pool, 3, torch.bfloat16, True)
+    assert found.x.dtype is torch.bfloat16
+    assert torch.allclose(found.x.float(), Pool(*pool).take(planned.places[2])[0], rtol=2**-7)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"x": torch.zeros(11, 60, dtype=torch.uint8)},
+        {"x": torch.zeros(11, 3, 5, 7, dtype=torch.float64)},
+        {"y": torch.zeros(11, 4)},
+        {"mean": torch.zeros(3, 5, 7)},
+        {"std": torch.zeros(3, 1, 1, dtype=torch.float64)},
+    ],
+)
+def test_what_is_no_plain_pool_of_images_torch_looks_up(other: dict[str, Tensor]) -> None:
+    """Rows of features, soft labels, a mean for each place, other types."""
+    assert not knows(pool_of(torch.uint8)._replace(**other), planned_for(11))
 
 
 def test_layers_that_are_not_stacked_are_torchs_own() -> None:

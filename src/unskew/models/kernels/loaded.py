@@ -10,3 +10,8 @@ from typing import Any
 @functools.cache
 def programs() -> Any:
     return importlib.import_module("unskew.models.kernels.programs")
+
+
+@functools.cache
+def step_programs() -> Any:
+    return importlib.import_module("unskew.models.kernels.step_programs")

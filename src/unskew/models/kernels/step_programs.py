@@ -1,0 +1,49 @@
+"""A GPU's kernels for what surrounds the layers of a step of stacked clients: how it begins, its loss, its books.
+
+Each is the work of some ten small kernels of torch's, which take a microsecond or two one after the other.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def begin(
+    now, index, weights, rates, seeds, pool, labels, mean, std,
+    x, y, weight, rate, seed,
+    SAMPLES, C, W, AREA,
+    i_s, i_k, i_n, w_s, w_k, w_n, r_s, r_k, s_s, s_k,
+    p_n, p_c, p_h, p_w, l_n, m_c, d_c,
+    x_n, x_c, x_h, x_w,
+    MASKS: tl.constexpr, BP: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """What the step ``now`` of a plan begins with: samples from the pool, normalised, and what is planned beside them.
+
+    One program takes a tile of places of one sample of one client; a sample's first one its label and its weight, and a
+    client's first one the client's rate and the seed of its masks.
+    """
+    alone, tile = tl.program_id(0), tl.program_id(1)
+    client, n = (alone // SAMPLES).to(tl.int64), alone % SAMPLES
+    step = tl.load(now)
+    at = tl.load(index + step * i_s + client * i_k + n * i_n)
+    place, c = tile * BP + tl.arange(0, BP), tl.arange(0, BC)
+    row, column = place // W, place % W
+    there = (place < AREA)[:, None] & (c < C)[None, :]
+    seen = pool + at * p_n + (row * p_h + column * p_w)[:, None] + (c * p_c)[None, :]
+    values = tl.load(seen, mask=there, other=0).to(tl.float32)
+    middle = tl.load(mean + c * m_c, mask=c < C, other=0.0)
+    scale = tl.load(std + c * d_c, mask=c < C, other=1.0)
+    values = tl.div_rn(
+        values - middle[None, :], tl.zeros_like(values) + scale[None, :]
+    )  # to the bit as torch divides
+    out = x + alone.to(tl.int64) * x_n + (row * x_h + column * x_w)[:, None] + (c * x_c)[None, :]
+    tl.store(out, values.to(x.dtype.element_ty), mask=there)
+    if tile == 0:
+        tl.store(y + alone, tl.load(labels + at * l_n))
+        tl.store(weight + alone, tl.load(weights + step * w_s + client * w_k + n * w_n))
+        if n == 0:
+            tl.store(rate + client, tl.load(rates + step * r_s + client * r_k))
+            if MASKS:
+                tl.store(seed + client, tl.load(seeds + step * s_s + client * s_k))
