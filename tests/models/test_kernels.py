@@ -20,6 +20,8 @@ from torch.nn import functional as F
 from unskew.core.client import Pool
 from unskew.core.method import Method
 from unskew.core.net import Net
+from unskew.core.stacked_task import with_kernels
+from unskew.core.task import CLASSIFICATION, Classification
 from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.gpu.stage import Way
 from unskew.errors import InputError
@@ -211,6 +213,48 @@ def test_dropout_leaves_out_the_same_values() -> None:
 
     seeds = torch.tensor([123456789012345, -98765432109876])
     assert max(differences(layer, {"0.seed": seeds}, drawn(CLIENTS, 6, 700))) < 1e-6
+
+
+@pytest.mark.parametrize(("samples", "classes"), [(5, 10), (40, 70), (3, 1000), (1, 2)])
+def test_cross_entropy_is_the_mean_of_what_counts(samples: int, classes: int) -> None:
+    """With weights of any size, and padding, which may hold anything; one client has nothing else."""
+    logits = (8 * drawn(4, samples, classes, seed=3).detach()).requires_grad_()
+    targets = torch.randint(0, classes, (4, samples), generator=torch.Generator().manual_seed(4))
+    weight = torch.ones(4, samples)
+    weight[1], weight[2, -1], weight[3] = 0.1, 0, 0
+    expected = torch.stack([CLASSIFICATION.loss(*one) for one in zip(logits, targets, weight, strict=True)])
+    slopes = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    (steep,) = torch.autograd.grad(expected, logits, slopes)
+    padded = torch.where(weight[:, :, None] > 0, logits.detach(), torch.nan).requires_grad_()
+    found = vmap(with_kernels(CLASSIFICATION).loss)(padded, targets, weight)
+    (gradient,) = torch.autograd.grad(found, padded, slopes)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    assert torch.allclose(gradient, steep, rtol=1e-5, atol=1e-7)
+
+
+def test_a_loss_of_another_kind_is_torchs_own() -> None:
+    """Classes that count differently, shares of classes, weights that are learned, a client alone, an own task."""
+    task = with_kernels(CLASSIFICATION)
+    logits, targets, weight = (
+        drawn(CLIENTS, 5, 3),
+        torch.tensor([[0, 1, 2, 2, 0]] * CLIENTS),
+        torch.rand(CLIENTS, 5),
+    )
+    by_class, soft = torch.tensor([1.0, 2.0, 0.5]), F.one_hot(targets, 3).float()
+    for given in ((targets, weight, by_class.expand(CLIENTS, 3)), (soft, weight), (targets,)):
+        each = [CLASSIFICATION.loss(*one) for one in zip(logits, *given, strict=True)]
+        assert torch.allclose(vmap(task.loss)(logits, *given), torch.stack(each))
+    learned = weight.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(vmap(task.loss)(logits, targets, learned).sum(), learned)
+    assert gradient.abs().sum() > 0
+    assert torch.equal(
+        task.loss(logits[0], targets[0], weight[0]), CLASSIFICATION.loss(logits[0], targets[0], weight[0])
+    )
+
+    class Own(Classification):
+        pass
+
+    assert type(with_kernels(own := Own())) is type(own)
 
 
 def pool_of(kind: torch.dtype, channels: int = 3, last: bool = False, count: int = 11) -> Samples:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unskew.arrays import Array
+from unskew.core.stacked_task import with_kernels
 from unskew.core.task import CLASSIFICATION, Task
 from unskew.core.try_stacking import mixes_rows, stacks
 from unskew.core.types import Tree, nbytes
@@ -221,10 +222,11 @@ class Net:
         return here
 
     def with_kernels(self) -> Net:
-        """This net, whose convolutions and batch norm are one kernel each for all stacked clients on a GPU."""
+        """This net, whose layers and loss are one kernel each for all stacked clients on a GPU."""
         here = copy.copy(self)
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
         here._tried, here._tried_last, here._tried_rows = {}, {}, {}
+        here.task = with_kernels(self.task)
         here.rounded = use_kernels(here.training)
         use_kernels(here.judging)
         return here

@@ -1,4 +1,4 @@
-"""Convolution, batch norm, pooling and dropout of stacked clients on a GPU, each one kernel for all of them.
+"""Layers and the loss of stacked clients on a GPU, each one kernel for all of them.
 
 Under ``vmap``, over clients with weights of their own, these layers call ``unskew.models.kernels``; anywhere else they
 are the layers that they were. Weights stay in float32 also where images are bf16: the kernels round them as they read
@@ -16,6 +16,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from unskew.models.kernels.convolution import Convolution, Walk
+from unskew.models.kernels.cross_entropy import MOST_CLASSES, CrossEntropy
 from unskew.models.kernels.dropping import Dropping
 from unskew.models.kernels.normalisation import MOST_TILES, BatchNormalisation, tiles_of
 from unskew.models.kernels.pooling import MaxPooling
@@ -151,6 +152,19 @@ class StackedDropout(Dropout):
         if self.training and 0 < self.p < 1 and x.dim() == 2 and _stacked(x, self.seed):
             return _at_once(Dropping, x, self.seed, (self.p, self.index))
         return super().forward(x)
+
+
+def stacked_cross_entropy(outputs: Tensor, targets: Tensor, weight: Tensor) -> Tensor | None:
+    """One client's mean of cross-entropy, each sample counting by its weight, where one kernel finds it for all.
+
+    None where it does not: of shares of classes, of weights that are learned, and of all that is not stacked.
+    """
+    if outputs.dim() != 2 or targets.dim() != 1 or outputs.shape[1] > MOST_CLASSES:
+        return None
+    if weight.dtype != torch.float32 or not _stacked(outputs, targets, weight):
+        return None
+    learned = torch._C._functorch.get_unwrapped(weight).requires_grad
+    return None if learned else _at_once(CrossEntropy, outputs, targets, weight, None)
 
 
 def _at_once(function: type[Function], *given: Any) -> Tensor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from unskew.models.kernels.layout import room_for_images
+from unskew.models.kernels.layout import power_of_two, room_for_images
 from unskew.models.kernels.loaded import step_programs
 
 
@@ -72,8 +72,8 @@ def begin(
         rate=planned.rate.new_empty(clients),
         seeds=None if seeds is None else seeds.new_empty(clients),
     )
-    wide = _power_of_two(channels)
-    tall = min(TILE // wide, _power_of_two(height * width))
+    wide = power_of_two(channels)
+    tall = min(TILE // wide, power_of_two(height * width))
     step_programs().begin[clients * samples, -(-height * width // tall)](
         now, planned.places, planned.weight, planned.rate, now if seeds is None else seeds, *pool,
         *begun[:4], now if seeds is None else begun.seeds,
@@ -89,8 +89,3 @@ def begin(
 def _by_channel(value: Tensor) -> int:
     """How far apart the numbers of two channels are, [channels, 1, 1]; one number may be that of all."""
     return value.stride(0) if value.numel() > 1 else 0
-
-
-def _power_of_two(n: int) -> int:
-    """The next one: the sizes that a tile may have."""
-    return 1 << (n - 1).bit_length()

@@ -47,3 +47,64 @@ def begin(
             tl.store(rate + client, tl.load(rates + step * r_s + client * r_k))
             if MASKS:
                 tl.store(seed + client, tl.load(seeds + step * s_s + client * s_k))
+
+
+@triton.jit
+def shares(logits, targets, weights, n, c, client, SAMPLES, C, l_k, l_n, l_c, t_k, t_n, w_k, w_n):
+    """Of some samples of a client: each class's share by softmax, which class is right, the loss, and the weight.
+
+    What is padding is looked at by nobody: its logits may be no numbers.
+    """
+    weight = tl.load(weights + client * w_k + n * w_n, mask=n < SAMPLES, other=0.0)
+    there = ((n < SAMPLES) & (weight != 0))[:, None] & (c < C)[None, :]
+    seen = tl.load(logits + client * l_k + n[:, None] * l_n + c[None, :] * l_c, mask=there, other=0.0)
+    seen = tl.where((c < C)[None, :], seen.to(tl.float32), float("-inf"))
+    target = tl.load(targets + client * t_k + n * t_n, mask=n < SAMPLES, other=0)
+    right = target[:, None] == c[None, :]
+    seen -= tl.max(seen, 1)[:, None]
+    powers = tl.exp(seen)
+    total = tl.sum(powers, 1)
+    loss = tl.log(total) - tl.sum(tl.where(right, seen, 0.0), 1)
+    return powers / total[:, None], right, loss, weight
+
+
+@triton.jit
+def cross_entropy(
+    logits, targets, weights, found, kept,
+    SAMPLES, C,
+    l_k, l_n, l_c, t_k, t_n, w_k, w_n,
+    BN: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """A client's mean loss, each sample counting by its weight; kept is by what the sum was divided."""
+    client = tl.program_id(0).to(tl.int64)
+    c = tl.arange(0, BC)
+    total, count = tl.zeros((BN,), tl.float32), tl.zeros((BN,), tl.float32)
+    for first in range(0, SAMPLES, BN):
+        n = first + tl.arange(0, BN)
+        _, _, loss, weight = shares(
+            logits, targets, weights, n, c, client, SAMPLES, C, l_k, l_n, l_c, t_k, t_n, w_k, w_n
+        )
+        total += loss * weight
+        count += weight
+    whole = tl.maximum(tl.sum(count, 0), 1.0)
+    tl.store(found + client, tl.sum(total, 0) / whole)
+    tl.store(kept + client, whole)
+
+
+@triton.jit
+def cross_entropy_gradient(
+    logits, targets, weights, kept, slopes, out,
+    SAMPLES, C,
+    l_k, l_n, l_c, t_k, t_n, w_k, w_n, g_k,
+    BN: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """The gradient of a client's mean loss by the logits of some of its samples."""
+    client = tl.program_id(1).to(tl.int64)
+    n, c = tl.program_id(0) * BN + tl.arange(0, BN), tl.arange(0, BC)
+    share, right, _, weight = shares(
+        logits, targets, weights, n, c, client, SAMPLES, C, l_k, l_n, l_c, t_k, t_n, w_k, w_n
+    )
+    steep = tl.load(slopes + client * g_k) / tl.load(kept + client) * weight
+    slope = tl.where((weight != 0)[:, None], steep[:, None] * (share - tl.where(right, 1.0, 0.0)), 0.0)
+    place = out + client * SAMPLES * C + n[:, None] * C + c[None, :]
+    tl.store(place, slope.to(out.dtype.element_ty), mask=(n < SAMPLES)[:, None] & (c < C)[None, :])
