@@ -29,6 +29,7 @@ from unskew.models import build
 from unskew.models.kernels import available, convolution
 from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.layers import BatchNorm, Dropout
+from unskew.models.split import Stages
 from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
 
@@ -91,6 +92,19 @@ def test_a_convolution_and_its_gradients_are_those_of_each_client(
 
     tensors = {k: drawn(CLIENTS, *v.shape, seed=i) for i, (k, v) in enumerate(layer().named_parameters())}
     assert max(differences(layer, tensors, drawn(CLIENTS, 3, channels, *image, seed=5))) < 1e-5
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "bias"), [(256, 10, True), (33, 3, False), (600, 100, True)])
+def test_a_classifier_is_a_convolution_of_images_of_one_place(inputs: int, outputs: int, bias: bool) -> None:
+    """In a model of the library, where nobody takes its weights for something else."""
+
+    def layer() -> nn.Module:
+        return Stages({"seen": nn.Identity(), "out": nn.Linear(inputs, outputs, bias)})
+
+    assert use_kernels(layer()) == {"out.weight", "out.bias"} - (set() if bias else {"out.bias"})
+    assert not use_kernels(nn.Sequential(nn.Linear(inputs, outputs)))
+    tensors = {k: drawn(CLIENTS, *v.shape, seed=i) for i, (k, v) in enumerate(layer().named_parameters())}
+    assert max(differences(layer, tensors, drawn(CLIENTS, 5, inputs, seed=5))) < 1e-5
 
 
 @pytest.mark.parametrize("most", [2**16 - 1, 3])

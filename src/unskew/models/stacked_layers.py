@@ -26,9 +26,10 @@ from unskew.models.split import Stages
 
 
 def use_kernels(module: nn.Module) -> frozenset[str]:
-    """Let a model's plain convolutions and its batch norm run by kernels when they are stacked, in place.
+    """Let a model's plain convolutions, its batch norm and its classifier run by kernels when they are stacked, in
+    place.
 
-    The names of the convolutions' weights, which the kernels round themselves.
+    The names of the weights that the kernels round themselves.
     """
     rounded = set()
     for path, layer in module.named_modules():
@@ -41,11 +42,21 @@ def use_kernels(module: nn.Module) -> frozenset[str]:
             layer.__class__ = StackedMaxPool2d
         elif type(layer) is Dropout and not layer.channels:
             layer.__class__ = StackedDropout
-    if isinstance(module, Stages):  # nobody cuts it inside a stage
-        for part in module.modules():
-            if isinstance(part, nn.Sequential):
-                _join_relu(part)
+    if isinstance(
+        module, Stages
+    ):  # nobody cuts it inside a stage, or takes a layer's weights for something else
+        for path, layer in module.named_modules():
+            if isinstance(layer, nn.Sequential):
+                _join_relu(layer)
+            elif type(layer) is nn.Linear and layer.weight.numel() <= LARGEST_LINEAR:
+                layer.__class__ = StackedLinear
+                rounded |= {f"{path}.{name}" for name, _ in layer.named_parameters()}
     return frozenset(rounded)
+
+
+LARGEST_LINEAR = 2**16
+"""Weights of a linear layer up to which it is a convolution of images of one place: a classifier, of which torch makes a
+chain of small kernels. Larger ones are left to cuBLAS."""
 
 
 def fits_kernels(module: nn.Module) -> bool:
@@ -91,6 +102,17 @@ class StackedConv2d(nn.Conv2d):
         bias = None if bias is None else bias.to(input.dtype)
         found: Tensor = super()._conv_forward(input, weight.to(input.dtype), bias)
         return found
+
+
+class StackedLinear(nn.Linear):
+    """nn.Linear."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() == 2 and _stacked(input, self.weight, beside=[self.bias]):
+            images, filters = (t[:, :, None, None] for t in (input, self.weight))
+            return _at_once(Convolution, images, filters, self.bias, Walk((1, 1), (0, 0))).flatten(1)
+        bias = None if self.bias is None else self.bias.to(input.dtype)
+        return F.linear(input, self.weight.to(input.dtype), bias)
 
 
 class StackedBatchNorm(BatchNorm):
