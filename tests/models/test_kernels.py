@@ -28,6 +28,7 @@ from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.kernels import available, convolution
 from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
+from unskew.models.kernels.books import add_losses
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.split import Stages
 from unskew.models.stacked_layers import fits_kernels, use_kernels
@@ -246,6 +247,31 @@ def test_cross_entropy_is_the_mean_of_what_counts(samples: int, classes: int) ->
     assert torch.allclose(gradient, steep, rtol=1e-5, atol=1e-7)
 
 
+def test_cross_entropy_of_outputs_in_bf16_is_in_float32() -> None:
+    """Which are read as they come, and whose gradient goes back in their type; torch's own, too."""
+    logits = drawn(CLIENTS, 5, 3).detach().to(torch.bfloat16).requires_grad_()
+    targets, weight = torch.tensor([[0, 1, 2, 2, 0]] * CLIENTS), torch.rand(CLIENTS, 5)
+    wide = logits.detach().float().requires_grad_()
+    expected = torch.stack([CLASSIFICATION.loss(*one) for one in zip(wide, targets, weight, strict=True)])
+    (steep,) = torch.autograd.grad(expected.sum(), wide)
+    for classes in (targets, F.one_hot(targets, 3).float()):
+        found = vmap(with_kernels(CLASSIFICATION).loss)(logits, classes, weight)
+        (gradient,) = torch.autograd.grad(found.sum(), logits)
+        assert torch.allclose(found, expected, rtol=1e-5)
+        assert torch.allclose(gradient.float(), steep, rtol=2**-7)
+
+
+def test_losses_are_added_up_but_for_those_who_wait() -> None:
+    """A client that has finished trains on padding, of which anything may come."""
+    losses, value = torch.arange(200, dtype=torch.float64), torch.rand(150)
+    weight = torch.ones(150, 4)
+    weight[3:140, 0], value[3] = 0, torch.nan
+    expected = losses.clone()
+    expected[:150] += torch.where(weight[:, 0] > 0, value, 0)
+    add_losses(losses[:150], value, weight)
+    assert torch.equal(losses, expected)
+
+
 def test_a_loss_of_another_kind_is_torchs_own() -> None:
     """Classes that count differently, shares of classes, weights that are learned, a client alone, an own task."""
     task = with_kernels(CLASSIFICATION)
@@ -418,6 +444,7 @@ def test_models_that_could_not_take_what_kernels_put_out_are_found_by_trying(
     """They are trained as before, and no run ends for it: in float32, and in bf16."""
     net = Net(build(model, (3, 8, 8), 10, 0))
     assert tuple(net.runs_with_kernels((3, 8, 8), half) for half in (False, True)) == runs
+    assert Net(build("resnet9", (3, 8, 8), 10, 0)).runs_with_kernels((3, 8, 8), half=True)
 
 
 def test_where_kernels_cannot_be_had_a_run_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:

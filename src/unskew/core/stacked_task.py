@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+import torch
 from torch import Tensor
 
 from unskew.core.task import Classification, Task
@@ -12,7 +13,7 @@ from unskew.models.stacked_layers import stacked_cross_entropy
 
 @dataclass(frozen=True)
 class StackedClassification(Classification):
-    """Classification, with the same loss up to rounding."""
+    """Classification, with the same loss up to rounding; of outputs in bf16, in float32."""
 
     def loss(
         self,
@@ -24,7 +25,10 @@ class StackedClassification(Classification):
         found = None
         if weight is not None and class_weights is None:
             found = stacked_cross_entropy(outputs, targets, weight)
-        return super().loss(outputs, targets, weight, class_weights) if found is None else found
+        if found is None:
+            wide = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+            found = super().loss(wide, targets, weight, class_weights)
+        return found
 
 
 def with_kernels(task: Task) -> Task:

@@ -18,8 +18,7 @@ from torch import Tensor
 
 from unskew.core.client import ClientJob, ClientResult, Pool, draw_numbers, make_result, mask_seeds
 from unskew.core.memory import flatten, nest
-from unskew.core.slots import Objective
-from unskew.core.step import LocalStep, LocalTraining, StepInputs
+from unskew.core.step import IN_THE_LOSS, LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, leaves, map_tensors
 from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.kernels.beside import filters_beside
@@ -151,20 +150,7 @@ def _one_pass(training: LocalTraining) -> bool:
         type(layer).__module__.startswith(("torch.nn.", "unskew.models.")) for layer in model.modules()
     )
     once = isinstance(model, Stages) and ours and not training.net.tied
-    return once and not _changed(training, IN_THE_LOSS)
-
-
-IN_THE_LOSS = ("inputs", "forward", "logits", "class_weights", "penalty")
-"""What parts may do to the loss of a step; they are shown its batch then, as for ``correct``."""
-
-
-def _changed(training: LocalTraining, hooks: Sequence[str]) -> bool:
-    """Whether a part does any of these."""
-    return any(
-        getattr(type(part), hook) is not getattr(Objective, hook)
-        for part in training.objectives
-        for hook in hooks
-    )
+    return once and not training.changes(IN_THE_LOSS)
 
 
 class Stepper:
@@ -182,8 +168,6 @@ class Stepper:
         planned = Planned(block.index, block.weight, block.rate, block.seeds)
         # layers that are one kernel for all clients take what one kernel for all begins with
         self.planned = planned if training.net.rounded and knows(_samples(pool), planned) else None
-        # whether parts are shown samples, with which they may do anything
-        self.shown = _changed(training, (*IN_THE_LOSS, "correct"))
 
     def step(self, s: int | Tensor, clients: int, padded: bool, one_rate: bool = False) -> Tree:
         """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph.
@@ -221,9 +205,9 @@ class Stepper:
         """What step ``s`` begins with: what is planned for it, and the samples that this names."""
         block = self.block
         if self.planned is not None and isinstance(s, Tensor):
-            half = self.training.net.half and not self.shown
-            kind = torch.bfloat16 if half else torch.float32
-            return begin(s, self.planned, _samples(self.pool), clients, kind, side_by_side=not self.shown)
+            shown = self.training.shows_steps  # to parts, which may do anything with samples
+            kind = torch.bfloat16 if self.training.net.half and not shown else torch.float32
+            return begin(s, self.planned, _samples(self.pool), clients, kind, side_by_side=not shown)
         x, y = self.pool.take(_now(block.index, s, clients))
         weight, rate = (_now(v, s, clients) for v in (block.weight, block.rate))
         return Begun(x, y, weight, rate, None if block.seeds is None else _now(block.seeds, s, clients))

@@ -55,8 +55,8 @@ def use_kernels(module: nn.Module) -> frozenset[str]:
 
 
 LARGEST_LINEAR = 2**16
-"""Weights of a linear layer up to which it is a convolution of images of one place: a classifier, of which torch makes a
-chain of small kernels. Larger ones are left to cuBLAS."""
+"""Weights of a linear layer up to which it is a convolution of images of one place: a classifier, which is a chain of
+small kernels to torch. Larger ones are left to cuBLAS."""
 
 
 def fits_kernels(module: nn.Module) -> bool:

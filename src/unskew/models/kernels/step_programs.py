@@ -108,3 +108,13 @@ def cross_entropy_gradient(
     slope = tl.where((weight != 0)[:, None], steep[:, None] * (share - tl.where(right, 1.0, 0.0)), 0.0)
     place = out + client * SAMPLES * C + n[:, None] * C + c[None, :]
     tl.store(place, slope.to(out.dtype.element_ty), mask=(n < SAMPLES)[:, None] & (c < C)[None, :])
+
+
+@triton.jit
+def add_losses(losses, value, weights, CLIENTS, v_k, w_k, BK: tl.constexpr):
+    """A step's losses to those of the steps before, but for clients whose batch is all padding, which comes last."""
+    client = tl.program_id(0) * BK + tl.arange(0, BK)
+    trains = tl.load(weights + client * w_k, mask=client < CLIENTS, other=0.0) > 0
+    found = tl.load(value + client * v_k, mask=trains, other=0.0)
+    before = tl.load(losses + client, mask=trains, other=0.0)
+    tl.store(losses + client, before + found.to(losses.dtype.element_ty), mask=trains)
