@@ -18,8 +18,11 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
 
+from unskew.core.client import Pool
 from unskew.core.method import Method
 from unskew.core.net import Net
+from unskew.core.stacked_task import with_kernels
+from unskew.core.task import CLASSIFICATION, Classification
 from unskew.engines.gpu.fast import FastGPU
 from unskew.engines.gpu.stacked_graphs import Prefixes
 from unskew.engines.gpu.stage import Way
@@ -27,9 +30,12 @@ from unskew.engines.stacked import ClientStack
 from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.kernels import available, convolution, loaded, normalisation
+from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
+from unskew.models.kernels.books import add_losses
 from unskew.models.kernels.rehearsal import rehearsed
 from unskew.models.kernels.rounding import RoundedCopies, rounded
 from unskew.models.layers import BatchNorm, Dropout
+from unskew.models.split import Stages
 from unskew.models.stacked_layers import fits_kernels, use_kernels
 from unskew.testing.toy_federation import apart, normed, play
 
@@ -163,6 +169,19 @@ def test_a_step_after_a_rehearsal_has_the_numbers_of_one_without(monkeypatch: py
     assert all(torch.equal(found[0][k], found[1][k]) for k in found[0])
 
 
+@pytest.mark.parametrize(("inputs", "outputs", "bias"), [(256, 10, True), (33, 3, False), (600, 100, True)])
+def test_a_classifier_is_a_convolution_of_images_of_one_place(inputs: int, outputs: int, bias: bool) -> None:
+    """In a model of the library, where nobody takes its weights for something else."""
+
+    def layer() -> nn.Module:
+        return Stages({"seen": nn.Identity(), "out": nn.Linear(inputs, outputs, bias)})
+
+    assert use_kernels(layer()) == {"out.weight", "out.bias"} - (set() if bias else {"out.bias"})
+    assert not use_kernels(nn.Sequential(nn.Linear(inputs, outputs)))
+    tensors = {k: drawn(CLIENTS, *v.shape, seed=i) for i, (k, v) in enumerate(layer().named_parameters())}
+    assert max(differences(layer, tensors, drawn(CLIENTS, 5, inputs, seed=5))) < 1e-5
+
+
 @pytest.mark.parametrize("most", [2**16 - 1, 3])
 def test_a_convolution_over_many_places_adds_their_gradients_in_parts(
     monkeypatch: pytest.MonkeyPatch, most: int
@@ -291,6 +310,132 @@ def test_dropout_leaves_out_the_same_values() -> None:
     assert max(differences(layer, {"0.seed": seeds}, drawn(CLIENTS, 6, 700))) < 1e-6
 
 
+@pytest.mark.parametrize(("samples", "classes"), [(5, 10), (40, 70), (3, 1000), (1, 2)])
+def test_cross_entropy_is_the_mean_of_what_counts(samples: int, classes: int) -> None:
+    """With weights of any size, and padding, which may hold anything; one client has nothing else."""
+    logits = (8 * drawn(4, samples, classes, seed=3).detach()).requires_grad_()
+    targets = torch.randint(0, classes, (4, samples), generator=torch.Generator().manual_seed(4))
+    weight = torch.ones(4, samples)
+    weight[1], weight[2, -1], weight[3] = 0.1, 0, 0
+    expected = torch.stack([CLASSIFICATION.loss(*one) for one in zip(logits, targets, weight, strict=True)])
+    slopes = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    (steep,) = torch.autograd.grad(expected, logits, slopes)
+    padded = torch.where(weight[:, :, None] > 0, logits.detach(), torch.nan).requires_grad_()
+    found = vmap(with_kernels(CLASSIFICATION).loss)(padded, targets, weight)
+    (gradient,) = torch.autograd.grad(found, padded, slopes)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    assert torch.allclose(gradient, steep, rtol=1e-5, atol=1e-7)
+
+
+def test_cross_entropy_of_outputs_in_bf16_is_in_float32() -> None:
+    """Which are read as they come, and whose gradient goes back in their type; torch's own, too."""
+    logits = drawn(CLIENTS, 5, 3).detach().to(torch.bfloat16).requires_grad_()
+    targets, weight = torch.tensor([[0, 1, 2, 2, 0]] * CLIENTS), torch.rand(CLIENTS, 5)
+    wide = logits.detach().float().requires_grad_()
+    expected = torch.stack([CLASSIFICATION.loss(*one) for one in zip(wide, targets, weight, strict=True)])
+    (steep,) = torch.autograd.grad(expected.sum(), wide)
+    for classes in (targets, F.one_hot(targets, 3).float()):
+        found = vmap(with_kernels(CLASSIFICATION).loss)(logits, classes, weight)
+        (gradient,) = torch.autograd.grad(found.sum(), logits)
+        assert torch.allclose(found, expected, rtol=1e-5)
+        assert torch.allclose(gradient.float(), steep, rtol=2**-7)
+
+
+def test_losses_are_added_up_but_for_those_who_wait() -> None:
+    """A client that has finished trains on padding, of which anything may come."""
+    losses, value = torch.arange(200, dtype=torch.float64), torch.rand(150)
+    weight = torch.ones(150, 4)
+    weight[3:140, 0], value[3] = 0, torch.nan
+    expected = losses.clone()
+    expected[:150] += torch.where(weight[:, 0] > 0, value, 0)
+    add_losses(losses[:150], value, weight)
+    assert torch.equal(losses, expected)
+
+
+def test_a_loss_of_another_kind_is_torchs_own() -> None:
+    """Classes that count differently, shares of classes, weights that are learned, a client alone, an own task."""
+    task = with_kernels(CLASSIFICATION)
+    logits, targets, weight = (
+        drawn(CLIENTS, 5, 3),
+        torch.tensor([[0, 1, 2, 2, 0]] * CLIENTS),
+        torch.rand(CLIENTS, 5),
+    )
+    by_class, soft = torch.tensor([1.0, 2.0, 0.5]), F.one_hot(targets, 3).float()
+    for given in ((targets, weight, by_class.expand(CLIENTS, 3)), (soft, weight), (targets,)):
+        each = [CLASSIFICATION.loss(*one) for one in zip(logits, *given, strict=True)]
+        assert torch.allclose(vmap(task.loss)(logits, *given), torch.stack(each))
+    learned = weight.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(vmap(task.loss)(logits, targets, learned).sum(), learned)
+    assert gradient.abs().sum() > 0
+    assert torch.equal(
+        task.loss(logits[0], targets[0], weight[0]), CLASSIFICATION.loss(logits[0], targets[0], weight[0])
+    )
+
+    class Own(Classification):
+        pass
+
+    assert type(with_kernels(own := Own())) is type(own)
+
+
+def pool_of(kind: torch.dtype, channels: int = 3, last: bool = False, count: int = 11) -> Samples:
+    """Images with their labels, and by what they are normalised."""
+    x = torch.randint(0, 256, (count, channels, 5, 7), generator=torch.Generator().manual_seed(0)).to(kind)
+    x = x.contiguous(memory_format=torch.channels_last) if last else x
+    mean, std = (torch.linspace(low, 100, channels).reshape(-1, 1, 1) for low in (90, 33))
+    return Samples(x, torch.arange(count) % 4, mean, std)
+
+
+def planned_for(count: int, masks: bool = True) -> Planned:
+    """Three steps of three clients, of four samples at most."""
+    drawn = torch.Generator().manual_seed(1)
+    places = torch.randint(0, count, (3, 3, 4), generator=drawn)
+    weight, rate = torch.rand(3, 3, 4, generator=drawn), torch.rand(3, 3, generator=drawn)
+    return Planned(places, weight, rate, torch.randint(0, 2**62, (3, 3), generator=drawn) if masks else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "channels", "last"),
+    [(torch.uint8, 3, False), (torch.uint8, 1, False), (torch.float32, 3, False), (torch.uint8, 20, True)],
+)
+def test_a_step_begins_with_what_torch_looks_up(kind: torch.dtype, channels: int, last: bool) -> None:
+    """To the bit: samples from pools of any layout, and all that is planned, for some of the clients."""
+    pool = pool_of(kind, channels, last)
+    planned = planned_for(len(pool.y), masks=channels == 3)
+    assert knows(pool, planned)
+    places, weight, rate, seeds = (None if v is None else v[1, :2] for v in planned)
+    expected = Begun(*Pool(*pool).take(places), weight, rate, seeds)
+    for side_by_side in (True, False):
+        found = begin(torch.tensor([1]), planned, pool, 2, torch.float32, side_by_side)
+        assert (found.x.stride(2) == 1) == (side_by_side or last)
+        for mine, theirs in zip(found, expected, strict=True):
+            assert theirs is None or torch.equal(mine, theirs)
+        assert (found.seeds is None) == (seeds is None)
+
+
+def test_a_step_begins_with_images_rounded_as_a_halved_net_rounds_them() -> None:
+    """The net would do it as its first act. Triton's interpreter cuts digits off, where a GPU rounds."""
+    pool = pool_of(torch.uint8)
+    planned = planned_for(len(pool.y))
+    found = begin(torch.tensor([2]), planned, pool, 3, torch.bfloat16, True)
+    assert found.x.dtype is torch.bfloat16
+    assert torch.allclose(found.x.float(), Pool(*pool).take(planned.places[2])[0], rtol=2**-7)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"x": torch.zeros(11, 60, dtype=torch.uint8)},
+        {"x": torch.zeros(11, 3, 5, 7, dtype=torch.float64)},
+        {"y": torch.zeros(11, 4)},
+        {"mean": torch.zeros(3, 5, 7)},
+        {"std": torch.zeros(3, 1, 1, dtype=torch.float64)},
+    ],
+)
+def test_what_is_no_plain_pool_of_images_torch_looks_up(other: dict[str, Tensor]) -> None:
+    """Rows of features, soft labels, a mean for each place, other types."""
+    assert not knows(pool_of(torch.uint8)._replace(**other), planned_for(11))
+
+
 def test_layers_that_are_not_stacked_are_torchs_own() -> None:
     """A single model, as a server has it, and images that all clients share."""
     layer = nn.Sequential(nn.Conv2d(3, 16, 3), BatchNorm(16), nn.MaxPool2d(2))
@@ -379,6 +524,7 @@ def test_models_that_could_not_take_what_kernels_put_out_are_found_by_trying(
     """They are trained as before, and no run ends for it: in float32, and in bf16."""
     net = Net(build(model, (3, 8, 8), 10, 0))
     assert tuple(net.runs_with_kernels((3, 8, 8), half) for half in (False, True)) == runs
+    assert Net(build("resnet9", (3, 8, 8), 10, 0)).runs_with_kernels((3, 8, 8), half=True)
 
 
 def test_where_kernels_cannot_be_had_a_run_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unskew.arrays import Array
+from unskew.core.stacked_task import with_kernels
 from unskew.core.task import CLASSIFICATION, Task
 from unskew.core.try_stacking import mixes_rows, stacks
 from unskew.core.types import Tree, nbytes
@@ -84,6 +85,7 @@ class Net:
         self._tried_rows: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
         self.half = False
+        self.half_outputs = False  # whether what comes out of it stays in bf16, too
         self.by_batch = False  # whether it judges by the statistics of the samples at hand
         self.wide: frozenset[str] = frozenset()
         self.rounded: frozenset[str] = frozenset()  # weights that layers themselves round to bf16
@@ -220,11 +222,16 @@ class Net:
         patch(here.judging)
         return here
 
-    def with_kernels(self) -> Net:
-        """This net, whose convolutions and batch norm are one kernel each for all stacked clients on a GPU."""
+    def with_kernels(self, seen: bool = True) -> Net:
+        """This net, whose layers and loss are one kernel each for all stacked clients on a GPU.
+
+        Where its outputs are not ``seen`` but by the loss, that reads them as they come, in bf16 too.
+        """
         here = copy.copy(self)
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
         here._tried, here._tried_last, here._tried_rows = {}, {}, {}
+        here.task = with_kernels(self.task)
+        here.half_outputs = not seen and here.task is not self.task
         here.rounded = use_kernels(here.training)
         use_kernels(here.judging)
         return here
@@ -317,7 +324,7 @@ class Net:
             x = x.to(torch.bfloat16)
         cut = {"since": since, "upto": upto} if since or upto else {}
         found = call(module, held | self.held, x, self.tied, **cut)
-        return found.to(torch.float32) if self.half else found
+        return found.to(torch.float32) if self.half and not self.half_outputs else found
 
 
 def _inputs(layer: nn.Module) -> int:

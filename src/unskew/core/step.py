@@ -20,6 +20,7 @@ from unskew.core.optimisers import clip, optimizer
 from unskew.core.over_clients import over_clients
 from unskew.core.slots import Batch, Local, Objective, Out, Step
 from unskew.core.types import Memory, Tree
+from unskew.models.kernels.books import add_losses
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,23 @@ class LocalTraining:
     local: Local
     seed: int
     channels_last: bool = False  # the layout in which a CPU convolves fastest; same numbers up to rounding
+
+    def changes(self, hooks: Collection[str]) -> bool:
+        """Whether a part has something to do in any of these."""
+        return any(
+            getattr(type(part), hook) is not getattr(Objective, hook)
+            for part in self.objectives
+            for hook in hooks
+        )
+
+    @property
+    def shows_steps(self) -> bool:
+        """Whether parts are shown steps: what the samples are, and what the model says of them."""
+        return self.changes((*IN_THE_LOSS, "correct"))
+
+
+IN_THE_LOSS = ("inputs", "forward", "logits", "class_weights", "penalty")
+"""What parts may do to the loss of a step."""
 
 
 class StepInputs(NamedTuple):
@@ -129,15 +147,17 @@ class LocalStep:
             rows = tuple(name not in alike for name in StepInputs._fields)
             self._loss = {p: over_clients(f, (True, *rows)) for p, f in self._loss.items()}
             self._correct = {p: over_clients(f, (True, True, *rows)) for p, f in self._correct.items()}
+        # of stacked clients whose layers are one kernel for all: the gradient of the sum of so many losses by each
+        self._ones: dict[int, Tensor] | None = {} if training.net.rounded else None
         if compile:
             self._loss = {p: torch.compile(f, dynamic=False) for p, f in self._loss.items()}
 
     def gradients(self, params: Tree, inputs: StepInputs, padded: bool = False) -> tuple[Tree, Tensor]:
         """The gradient that moves the weights, and the loss; ``params`` require gradients."""
         value = self._loss[padded](params, *inputs)
-        total = value.sum() if value.dim() else value
+        total, slopes = self._total(value)
         with self.around_backward():
-            found = torch.autograd.grad(total, list(params.values()), allow_unused=True)
+            found = torch.autograd.grad(total, list(params.values()), slopes, allow_unused=True)
         pairs = zip(params.items(), found, strict=True)
         grads = {k: torch.zeros_like(p) if g is None else g for (k, p), g in pairs}
         with torch.no_grad():
@@ -163,10 +183,24 @@ class LocalStep:
         grads, value = self.gradients(params, inputs, padded)
         with torch.no_grad():
             self.rule.step(params, grads, state, rate, count)
-            if isinstance(rate, Tensor) and value.dim():
+            waits = isinstance(rate, Tensor) and value.dim()
+            if waits and self._ones is not None:
+                add_losses(losses, value, inputs.weight)
+                return grads
+            if waits:
                 value = torch.where(inputs.weight[:, 0] > 0, value, 0)  # padding comes last
             losses += value
         return grads
+
+    def _total(self, value: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the gradient is taken of, and its own slope: the sum of clients' losses, which need not be summed."""
+        if not value.dim():
+            return value, None
+        if self._ones is None:
+            return value.sum(), None
+        if len(value) not in self._ones:  # by a trial before a capture, whose replays would make it anew
+            self._ones[len(value)] = torch.ones_like(value)
+        return value, self._ones[len(value)]
 
 
 # Neither of these refers to a LocalStep: a circle would keep a block's memory until the next garbage collection.

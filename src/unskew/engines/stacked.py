@@ -18,9 +18,9 @@ from torch import Tensor
 
 from unskew.core.client import ClientJob, ClientResult, Pool, draw_numbers, make_result, mask_seeds
 from unskew.core.memory import flatten, nest
-from unskew.core.slots import Objective
-from unskew.core.step import LocalStep, LocalTraining, StepInputs
+from unskew.core.step import IN_THE_LOSS, LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, leaves, map_tensors
+from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.kernels.beside import filters_beside
 from unskew.models.kernels.rounding import RoundedCopies
 from unskew.models.split import Stages
@@ -146,17 +146,12 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
 
 def _one_pass(training: LocalTraining) -> bool:
     """Whether the loss is one pass of a model of the library, which uses each weight once, and nothing else of it."""
-    hooks = ("inputs", "forward", "logits", "class_weights", "penalty")
     model = training.net.training
     ours = all(
         type(layer).__module__.startswith(("torch.nn.", "unskew.models.")) for layer in model.modules()
     )
     once = isinstance(model, Stages) and ours and not training.net.tied
-    return once and all(
-        getattr(type(part), hook) is getattr(Objective, hook)
-        for part in training.objectives
-        for hook in hooks
-    )
+    return once and not training.changes(IN_THE_LOSS)
 
 
 class Stepper:
@@ -172,6 +167,9 @@ class Stepper:
         self.copies = RoundedCopies()
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
+        planned = Planned(block.index, block.weight, block.rate, block.seeds)
+        # layers that are one kernel for all clients take what one kernel for all begins with
+        self.planned = planned if training.net.rounded and knows(_samples(pool), planned) else None
 
     def step(self, s: int | Tensor, clients: int, padded: bool, one_rate: bool = False) -> Tree:
         """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph.
@@ -179,42 +177,48 @@ class Stepper:
         Inside a graph some may have finished: they have the rate 0 or, where the first client's is the ``one_rate`` of
         all, go on with padding. The gradient comes back.
         """
-        block = self.block
-
-        def now(value: Tensor) -> Tensor:
-            here = value.index_select(0, s).squeeze(0) if isinstance(s, Tensor) else value[s]
-            return here[:clients]
-
-        x, y = self.pool.take(now(block.index))
+        block, begun = self.block, self._begun(s, clients)
         inputs = StepInputs(
             buffers=_first(block.buffers, clients),
-            x=x,
-            y=y,
-            weight=now(block.weight),
+            x=begun.x,
+            y=begun.y,
+            weight=begun.weight,
             anchor=_first(block.anchor, clients) if block.own_anchor else block.anchor,
             census=block.census[:clients],
             shared=block.shared,
             mine={part: _first(tree, clients) for part, tree in block.mine.items()},
-            draws={part: {k: now(v) for k, v in tree.items()} for part, tree in block.draws.items()},
-            seed=None if block.seeds is None else now(block.seeds),
+            draws={
+                part: {k: _now(v, s, clients) for k, v in tree.items()} for part, tree in block.draws.items()
+            },
+            seed=begun.seeds,
         )
         params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
         state, losses = _first(self.state, clients), block.losses[:clients]
         with self.copies.standing_for(self._filters(params)):
             if isinstance(s, Tensor):
-                rates = now(block.rate)
-                rates = rates[0] if one_rate else rates
+                rates = begun.rate[0] if one_rate else begun.rate
                 return self.local_step(params, inputs, state, rates, s.squeeze(0), losses, padded)
-            rate = now(block.rate) if self.rate is None else self.rate
+            rate = begun.rate if self.rate is None else self.rate
             grads = self.local_step(params, inputs, state, rate, s, losses, padded)
         if s == 0:
             self.lay_out_like(grads)
         return grads
 
     def _filters(self, params: Tree) -> Tree:
-        """What kernels for all clients read in bf16."""
+        """What kernels for all clients read in bf16: weights, with a row for each client."""
         net = self.training.net
-        return {k: v for k, v in params.items() if net.half and k in net.rounded and v.dim() == 5}
+        return {k: v for k, v in params.items() if net.half and k in net.rounded and v.dim() > 2}
+
+    def _begun(self, s: int | Tensor, clients: int) -> Begun:
+        """What step ``s`` begins with: what is planned for it, and the samples that this names."""
+        block = self.block
+        if self.planned is not None and isinstance(s, Tensor):
+            shown = self.training.shows_steps  # to parts, which may do anything with samples
+            kind = torch.bfloat16 if self.training.net.half and not shown else torch.float32
+            return begin(s, self.planned, _samples(self.pool), clients, kind, side_by_side=not shown)
+        x, y = self.pool.take(_now(block.index, s, clients))
+        weight, rate = (_now(v, s, clients) for v in (block.weight, block.rate))
+        return Begun(x, y, weight, rate, None if block.seeds is None else _now(block.seeds, s, clients))
 
     def lay_out_like(self, grads: Tree) -> None:
         """Give models the memory layout in which their gradients come: adding across layouts is slow."""
@@ -226,6 +230,16 @@ class Stepper:
                 if old.shape[1:] == grad.shape[1:] and _has_place_for_all(old.shape, grad.stride()):
                     fresh = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype, device=old.device)
                     tree[name] = fresh.copy_(old)
+
+
+def _samples(pool: Pool) -> Samples:
+    return Samples(pool.x, pool.y, pool.mean, pool.std)
+
+
+def _now(value: Tensor, s: int | Tensor, clients: int) -> Tensor:
+    """What a plan has for step ``s`` of the first clients."""
+    here = value.index_select(0, s).squeeze(0) if isinstance(s, Tensor) else value[s]
+    return here[:clients]
 
 
 def _has_place_for_all(shape: torch.Size, strides: Sequence[int]) -> bool:

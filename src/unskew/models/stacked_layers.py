@@ -1,4 +1,4 @@
-"""Convolution, batch norm, pooling and dropout of stacked clients on a GPU, each one kernel for all of them.
+"""Layers and the loss of stacked clients on a GPU, each one kernel for all of them.
 
 Under ``vmap``, over clients with weights of their own, these layers call ``unskew.models.kernels``; anywhere else they
 are the layers that they were. Weights stay in float32 also where images are bf16: the kernels round them as they read
@@ -16,6 +16,7 @@ from torch.autograd import Function
 from torch.nn import functional as F
 
 from unskew.models.kernels.convolution import Convolution, Walk
+from unskew.models.kernels.cross_entropy import MOST_CLASSES, CrossEntropy
 from unskew.models.kernels.dropping import Dropping
 from unskew.models.kernels.normalisation import MOST_TILES, BatchNormalisation, tiles_of
 from unskew.models.kernels.pooling import MaxPooling
@@ -25,9 +26,10 @@ from unskew.models.split import Stages
 
 
 def use_kernels(module: nn.Module) -> frozenset[str]:
-    """Let a model's plain convolutions and its batch norm run by kernels when they are stacked, in place.
+    """Let a model's plain convolutions, its batch norm and its classifier run by kernels when they are stacked, in
+    place.
 
-    The names of the convolutions' weights, which the kernels round themselves.
+    The names of the weights that the kernels round themselves.
     """
     rounded = set()
     for path, layer in module.named_modules():
@@ -40,11 +42,20 @@ def use_kernels(module: nn.Module) -> frozenset[str]:
             layer.__class__ = StackedMaxPool2d
         elif type(layer) is Dropout and not layer.channels:
             layer.__class__ = StackedDropout
-    if isinstance(module, Stages):  # nobody cuts it inside a stage
-        for part in module.modules():
-            if isinstance(part, nn.Sequential):
-                _join_relu(part)
+    # nobody cuts one of the library inside a stage, or takes a layer's weights for something else
+    if isinstance(module, Stages):
+        for path, layer in module.named_modules():
+            if isinstance(layer, nn.Sequential):
+                _join_relu(layer)
+            elif type(layer) is nn.Linear and layer.weight.numel() <= LARGEST_LINEAR:
+                layer.__class__ = StackedLinear
+                rounded |= {f"{path}.{name}" for name, _ in layer.named_parameters()}
     return frozenset(rounded)
+
+
+LARGEST_LINEAR = 2**16
+"""Weights of a linear layer up to which it is a convolution of images of one place: a classifier, which is a chain of
+small kernels to torch. Larger ones are left to cuBLAS."""
 
 
 def fits_kernels(module: nn.Module) -> bool:
@@ -90,6 +101,17 @@ class StackedConv2d(nn.Conv2d):
         bias = None if bias is None else bias.to(input.dtype)
         found: Tensor = super()._conv_forward(input, weight.to(input.dtype), bias)
         return found
+
+
+class StackedLinear(nn.Linear):
+    """nn.Linear."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.dim() == 2 and _stacked(input, self.weight, beside=[self.bias]):
+            images, filters = (t[:, :, None, None] for t in (input, self.weight))
+            return _at_once(Convolution, images, filters, self.bias, Walk((1, 1), (0, 0))).flatten(1)
+        bias = None if self.bias is None else self.bias.to(input.dtype)
+        return F.linear(input, self.weight.to(input.dtype), bias)
 
 
 class StackedBatchNorm(BatchNorm):
@@ -151,6 +173,19 @@ class StackedDropout(Dropout):
         if self.training and 0 < self.p < 1 and x.dim() == 2 and _stacked(x, self.seed):
             return _at_once(Dropping, x, self.seed, (self.p, self.index))
         return super().forward(x)
+
+
+def stacked_cross_entropy(outputs: Tensor, targets: Tensor, weight: Tensor) -> Tensor | None:
+    """One client's mean of cross-entropy, each sample counting by its weight, where one kernel finds it for all.
+
+    None where it does not: of shares of classes, of weights that are learned, and of all that is not stacked.
+    """
+    if outputs.dim() != 2 or targets.dim() != 1 or outputs.shape[1] > MOST_CLASSES:
+        return None
+    if weight.dtype != torch.float32 or not _stacked(outputs, targets, weight):
+        return None
+    learned = torch._C._functorch.get_unwrapped(weight).requires_grad
+    return None if learned else _at_once(CrossEntropy, outputs, targets, weight, None)
 
 
 def _at_once(function: type[Function], *given: Any) -> Tensor:

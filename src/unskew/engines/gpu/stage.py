@@ -97,7 +97,7 @@ class Stage:
         self.signature = _signature(block)
         net = training.net
         if way is Way.KERNELS:
-            net, compile = net.with_kernels(), False
+            net, compile = net.with_kernels(seen=training.shows_steps), False
         elif way is Way.STACKED and net.convolves:
             net = net.patched()
         inner = replace(training, net=net.halved() if precision == "bf16" else net)

@@ -45,4 +45,9 @@ def steps_but_channels(x: Tensor) -> tuple[int, ...]:
 
 def tile(n: int, most: int) -> int:
     """The power of two that holds n, up to the most, and of 16 at least, as tensor cores take them."""
-    return min(most, max(16, 1 << (n - 1).bit_length()))
+    return min(most, max(16, power_of_two(n)))
+
+
+def power_of_two(n: int) -> int:
+    """The next one: a tile of any shape has so many numbers along each axis."""
+    return 1 << (n - 1).bit_length()

@@ -18,6 +18,11 @@ def _loaded() -> Any:
     return importlib.import_module("unskew.models.kernels.programs")
 
 
+@functools.cache
+def step_programs() -> Any:
+    return importlib.import_module("unskew.models.kernels.step_programs")
+
+
 class _Standing:
     instead: Any = None  # for all threads: torch runs a GPU's backward pass in one of its own
 

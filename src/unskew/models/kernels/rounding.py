@@ -46,6 +46,8 @@ def rounded(weight: Tensor, kind: torch.dtype) -> Tensor:
     if weight.dtype == kind:
         return weight
     copy = _rounded.get(weight.data_ptr())
-    if copy is not None and copy.dtype == kind and copy.shape == weight.shape:
-        return copy
-    return weight.to(kind)
+    if copy is None or copy.dtype != kind or len(copy) != len(weight) or copy.numel() != weight.numel():
+        return weight.to(kind)
+    return copy.as_strided(
+        weight.shape, weight.stride()
+    )  # a classifier's are looked at as filters of one place
