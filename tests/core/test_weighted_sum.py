@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
 from unskew.core import types
-from unskew.core.types import BLOCK, expand, weighted_sum
+from unskew.core.faults import finite
+from unskew.core.types import BLOCK, Update, expand, moved_by, weighted_sum
+from unskew.core.visits import change_norms
 
 
 def test_weighted_differences_worked_out_by_hand() -> None:
@@ -57,10 +62,39 @@ def test_tensors_joined_for_a_gpu_have_the_sums_that_each_has_alone(monkeypatch:
     tree |= {"c": torch.randn(3), "d": torch.randn(3, 9), "same": torch.randn(1, 5).expand(3, 5)}
     base = {k: torch.ones_like(v[0]).expand_as(v) for k, v in tree.items()}
     weights = torch.tensor([0.5, 0.25, 0.25])
-    monkeypatch.setattr(types, "JOINED_GPU", 30)
-    assert types._side_by_side(tree) == [["a", "b", "none"], ["count"], ["c", "d"], ["same"]]
     for minus in (None, base):
-        expected, found = weighted_sum(tree, weights, minus), types._weighted_sum_joined(tree, weights, minus)
+        expected = weighted_sum(tree, weights, minus)
+        with monkeypatch.context() as patched:
+            patched.setattr(types, "most_joined", lambda _: 30)
+            assert types.side_by_side(tree) == [["a", "b", "none"], ["count"], ["c", "d"], ["same"]]
+            found = weighted_sum(tree, weights, minus)
         assert list(found) == list(expected)
         for name in tree:
             torch.testing.assert_close(found[name], expected[name], rtol=1e-15, atol=1e-15)
+
+
+def test_norms_and_finiteness_are_the_same_of_tensors_joined_for_a_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each client's own, where all begin with one model and where each has its own."""
+    tree = {"w": torch.randn(3, 4, 2), "b": torch.randn(3, 5), "one": torch.randn(3)}
+    tree["b"][1, 2] = torch.inf
+    one = {k: torch.randn(v.shape[1:]) for k, v in tree.items()}
+    for base in (expand(one, 3), {k: torch.randn_like(v) for k, v in tree.items()}):
+        none: dict[str, Any] = {n: {} for n in types.TREES} | {n: torch.zeros(3) for n in types.VECTORS}
+        update = Update(np.arange(3), np.arange(3), **(none | {"params": tree, "base": base}))
+        apart, sound = change_norms(update), finite(update).tolist()
+        assert sound == [True, False, True]
+        with monkeypatch.context() as patched:
+            patched.setattr(types, "most_joined", lambda _: 1000)
+            assert change_norms(update) == pytest.approx(apart, rel=1e-12)
+            assert finite(update).tolist() == sound
+
+
+def test_the_next_model_is_rounded_once_in_its_own_type() -> None:
+    """1 + 2^-24 is 1 in float32, and adding 2^-24 to that once more too: the sum is taken in float64."""
+    step = torch.tensor([2**-24, 2**-23], dtype=torch.float64)
+    found = moved_by({"w": torch.ones(2), "n": torch.tensor([3])}, {"w": step, "n": torch.tensor([1.9])})
+    assert found["w"].tolist() == [1.0, 1 + 2**-23]
+    assert (found["n"].tolist(), found["n"].dtype) == ([4], torch.int64)
+    assert moved_by({}, {}) == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -48,21 +49,34 @@ def _rows(values: Tensor, index: Tensor) -> Tensor:
     return values[index]
 
 
+@dataclass(frozen=True)
+class Handed:
+    """A tree that a client was handed: one as it is, or a row of a stacked one. The row is looked up when somebody
+    asks for it, for who stacks clients takes the tree whole."""
+
+    tree: Tree
+    row: int | None = None
+
+    @cached_property
+    def own(self) -> Tree:
+        return self.tree if self.row is None else {k: v[self.row] for k, v in self.tree.items()}
+
+
 @dataclass
 class ClientJob:
     """One client's share of a leg."""
 
     client: int
     t: int
-    start: Tree  # the whole model: parameters and statistics
-    anchor: Tree
+    model: Handed  # the whole model to start from: parameters and statistics
+    against: Handed  # the model that drift is measured against
     held: Tensor  # the client's places in the pool; places past the pool's end are samples that the client made itself
     plan: Plan
     lr: float
     census: Tensor
     shared: Mapping[str, Tree]
     mine: Mapping[str, Memory]
-    moved: Tree | None = None  # of the legs before this one, in the same visit
+    before: Handed | None = None  # how far the model moved in legs before this one, in the same visit
     work: float = 0.0
     steps: int = 0
     closing: bool = True
@@ -70,6 +84,14 @@ class ClientJob:
     weight: float = 0.0  # of its update
     at_hand: int = 0  # samples, of which ``held`` may be some
     encoders: tuple[Upload, ...] = ()  # by which its update leaves, where it uploads
+
+    @property
+    def start(self) -> Tree:
+        return self.model.own
+
+    @property
+    def anchor(self) -> Tree:
+        return self.against.own
 
 
 @dataclass
@@ -81,7 +103,7 @@ class ClientResult:
     work: float
     steps: int
     samples: int
-    loss: float
+    loss: float = 0.0
     lr: float = 0.0
     pull: float = 0.0  # of the objectives, to the anchor
     uploads: dict[str, Tree] = field(default_factory=dict)
@@ -115,7 +137,10 @@ def train(
         step(params, inputs, state, client_job.lr, s, losses)
     end = {k: v.detach() for k, v in params.items()} | buffers
     gone = {k: end[k] - client_job.start[k] for k in net.trainable}
-    return make_result(training, pool, client_job, end, gone, float(losses))
+    if client_job.before is not None:
+        gone = {k: v + client_job.before.own[k] for k, v in gone.items()}
+    back = make_result(training, pool, client_job, end, gone)
+    return replace(back, loss=mean_loss(client_job, float(losses)))
 
 
 def _batches(pool: Pool, client_job: ClientJob) -> Iterator[tuple[Tensor, Tensor]]:
@@ -139,19 +164,24 @@ def _own(value: Tensor, channels_last: bool) -> Tensor:
     return value.detach().clone(memory_format=layout)
 
 
+def mean_loss(client_job: ClientJob, losses: float) -> float:
+    """Of the losses of all steps together, a step's."""
+    return losses / max(1, client_job.plan.steps)
+
+
 def make_result(
-    training: LocalTraining, pool: Pool, client_job: ClientJob, end: Tree, gone: Tree, losses: float
+    training: LocalTraining, pool: Pool, client_job: ClientJob, end: Tree, gone: Tree
 ) -> ClientResult:
-    """A client's answer: its model, how far it went, and what every objective reports and remembers."""
-    if client_job.moved is not None:
-        gone = {k: v + client_job.moved[k] for k, v in gone.items()}
+    """A client's answer but for its loss: its model, how far it went, and what every objective reports and remembers.
+
+    ``gone`` is summed over the legs of the visit.
+    """
     back = ClientResult(
         params=end,
         moved=gone,
         work=client_job.work + sum_of_rates(training.local, client_job.lr, client_job.plan.steps),
         steps=client_job.steps + client_job.plan.steps,
         samples=client_job.plan.samples,
-        loss=losses / max(1, client_job.plan.steps),
         lr=client_job.lr,
         pull=sum(
             o.proximal_mu(client_job.shared[o.name], client_job.mine[o.name]) for o in training.objectives

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unskew.core.budget import nearest
-from unskew.core.client import ClientJob, ClientResult
+from unskew.core.client import ClientJob, ClientResult, Handed
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.faults import finite_rows
 from unskew.core.holdings import Holdings
@@ -20,8 +20,7 @@ from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
-from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, no_rows, stack
-from unskew.core.types import rows as take_rows
+from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, no_rows, rows_at, stack
 from unskew.core.upload import upload_bytes
 
 STATISTICS = "batch_norm"
@@ -64,12 +63,12 @@ def make_client_job(
     """
     store, t = round_inputs.store, round_inputs.t
     client = int(leg.clients[row])
-    start = {k: v[row] for k, v in leg.start.items()} if leg.stacked else leg.start
-    anchor = leg.anchor
+    model = Handed(leg.start, row if leg.stacked else None)
+    against = model if leg.anchor is None else Handed(leg.anchor)
     if job.batch_norm != "average":
         fresh = job.net.statistics(job.net.initial)
         own = store.get(STATISTICS, client, fresh) if job.batch_norm == "local" else fresh
-        start, anchor = start | own, None if anchor is None else anchor | own
+        model, against = Handed(model.own | own), Handed(against.own | own)
     held = holdings.held(client, round_inputs.moment, job.roster, job.method.prepare, job.seed)
     at_hand, settings = len(held), leg.settings
     if settings.per_class is not None:
@@ -82,7 +81,7 @@ def make_client_job(
     work = (made or {}).get(asked) or asked.plan()
     rate = job.local.lr if settings.lr is None else float(settings.lr[row])
     rate *= round_inputs.decay
-    device = next(iter(start.values())).device
+    device = next(iter(leg.start.values())).device
 
     def there(memory: Memory) -> Memory:
         """A client's memory where it trains; it is kept on the host."""
@@ -93,8 +92,8 @@ def make_client_job(
     return ClientJob(
         client=client,
         t=t,
-        start=start,
-        anchor=start if anchor is None else anchor,
+        model=model,
+        against=against,
         held=torch.from_numpy(held.places),
         made=held.made,
         plan=work,
@@ -104,7 +103,7 @@ def make_client_job(
         mine={part: there(store.get(part, client, first)) for part, first in remembered.items()},
         weight=held.weigh,
         at_hand=at_hand,
-        moved=None if before is None else {k: v[row] for k, v in before.moved.items()},
+        before=None if before is None else Handed(before.moved, row),
         work=0.0 if before is None else float(before.work[row]),
         steps=0 if before is None else int(before.steps[row]),
         closing=leg.closing,
@@ -142,11 +141,7 @@ def gather_results(
     if params is None or moved is None:
         params = stack([r.params for r in returns]) or {k: v[None][:0] for k, v in template.items()}
         moved = stack([r.moved for r in returns]) or {k: template[k][None][:0] for k in job.net.trainable}
-    base = (
-        take_rows(leg.start, torch.from_numpy(np.asarray(rows, np.int64)))
-        if leg.stacked
-        else expand(leg.start, len(rows))
-    )
+    base = rows_at(leg.start, rows, of=len(leg.clients)) if leg.stacked else expand(leg.start, len(rows))
     memory = {
         part.name: stack([r.memory[part.name] for r in returns if part.name in r.memory])
         for part in (*job.method.exchange, *job.method.encoders)

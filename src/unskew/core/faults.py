@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unskew.core.types import Ids, Memory, Tree, Update
+from unskew.core.types import Ids, Memory, Tree, Update, as_table, side_by_side
 from unskew.errors import InputError
 from unskew.seeds import generator
 
@@ -83,10 +83,10 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
 def finite_rows(trees: Iterable[Tree], count: int) -> Tensor:
     """Which of the ``count`` rows of stacked trees hold only finite numbers."""
     good = torch.ones(count, dtype=torch.bool)
-    values = [v for tree in trees for v in tree.values() if v.is_floating_point()]
-    if not (count and values):
+    numbers = [{k: v for k, v in tree.items() if v.is_floating_point()} for tree in trees]
+    tables = [as_table(tree, names) for tree in numbers for names in side_by_side(tree)] if count else []
+    if not tables:
         return good
-    tables = [v.reshape(count, v[:1].numel()) for v in values]
     # what is not finite stays in a sum, which takes one pass; all are looked at together, for each look waits for a GPU
     sums = torch.stack([rows.sum(1).to(tables[0].device, torch.float64) for rows in tables])
     sound = torch.isfinite(sums).cpu()

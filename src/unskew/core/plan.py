@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Plan:
     whole: int  # how many steps the whole visit has
     batch: int  # the size asked for; a client with fewer samples has smaller batches
 
-    @property
+    @cached_property
     def widest(self) -> int:
         """The largest batch there is."""
         return int(np.diff(self.cuts).max(initial=1))

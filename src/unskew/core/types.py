@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -34,8 +35,8 @@ COLUMNS = 2**15
 """Numbers of each of these clients summed at a time on a processor: 2 MiB in float64, which it has at hand."""
 
 JOINED_GPU = 2**26
-"""On a GPU, where starting a kernel takes as long as summing a small tensor, tensors are summed as one, up to so many
-numbers of all clients: 256 MiB in float32, and as much for what is taken away from them."""
+"""On a GPU, where starting a kernel takes as long as summing a small tensor, tensors are gone through as one, up to so
+many numbers of all clients: 256 MiB in float32, and as much for what is taken away from them."""
 
 
 def no_rows() -> Tensor:
@@ -83,6 +84,11 @@ def rows(tree: Mapping[str, Any], index: Tensor) -> Memory:
     return map_tensors(some, tree)
 
 
+def rows_at(tree: Memory, places: Ids, of: int) -> Memory:
+    """The same of a tree with so many rows, which stays as it is where these are all of them."""
+    return tree if np.array_equal(places, np.arange(of)) else rows(tree, torch.tensor(places))
+
+
 def join(trees: Sequence[Memory]) -> Memory:
     """Stacked trees, one after the other along the client axis."""
     if len(trees) == 1:
@@ -103,22 +109,21 @@ def weighted_sum(
     tree: Mapping[str, Tensor], weights: Tensor, minus: Mapping[str, Tensor] | None = None
 ) -> Tree:
     """Sum of weight x (tree - minus) over the client axis, in float64, in fixed blocks in cohort order."""
-    if not len(weights):
-        return {}
-    if any(v.device.type != "cpu" for v in tree.values()):
-        return _weighted_sum_joined(tree, weights, minus)
-    return {
-        name: _weighted_sum(value, weights, None if minus is None else minus[name])
-        for name, value in tree.items()
-    }
+    found: Tree = {}
+    for names in side_by_side(tree) if len(weights) else []:
+        less = None if minus is None else as_table(minus, names)
+        summed = _weighted_sum(as_table(tree, names), weights, less)
+        shapes = [tree[k].shape[1:] for k in names]
+        parts = torch.split(summed, [math.prod(shape) for shape in shapes])
+        found |= {k: part.reshape(shape) for k, part, shape in zip(names, parts, shapes, strict=True)}
+    return found
 
 
-def _weighted_sum(value: Tensor, weights: Tensor, minus: Tensor | None) -> Tensor:
-    """The same of one tensor."""
-    wide = weights.to(value.device, torch.float64)[None]
-    given, less = _as_table(value), None if minus is None else _as_table(minus)
-    total = torch.empty(given.shape[1], dtype=torch.float64, device=value.device)
-    step = COLUMNS if value.device.type == "cpu" else max(1, given.shape[1])
+def _weighted_sum(given: Tensor, weights: Tensor, less: Tensor | None) -> Tensor:
+    """The same of tables, a number for each column."""
+    wide = weights.to(given.device, torch.float64)[None]
+    total = torch.empty(given.shape[1], dtype=torch.float64, device=given.device)
+    step = COLUMNS if given.device.type == "cpu" else max(1, given.shape[1])
     for left in range(0, given.shape[1], step):
         columns = slice(left, left + step)
         for start in range(0, given.shape[0], BLOCK):
@@ -128,37 +133,20 @@ def _weighted_sum(value: Tensor, weights: Tensor, minus: Tensor | None) -> Tenso
                 here -= less[block, columns]
             summed = (wide[:, block] @ here)[0]
             total[columns] = total[columns] + summed if start else summed
-    return total.reshape(value.shape[1:])
+    return total
 
 
-def _weighted_sum_joined(
-    tree: Mapping[str, Tensor], weights: Tensor, minus: Mapping[str, Tensor] | None
-) -> Tree:
-    """The same of small tensors laid one beside the other."""
-    found: Tree = {}
-    for names in _side_by_side(tree):
-        if len(names) == 1:  # a large one is not copied
-            name = names[0]
-            found[name] = _weighted_sum(tree[name], weights, None if minus is None else minus[name])
-            continue
-        joined, less = (
-            None if given is None else torch.cat([_as_table(given[k]) for k in names], 1)
-            for given in (tree, minus)
-        )
-        summed = _weighted_sum(cast("Tensor", joined), weights, less)
-        parts = torch.split(summed, [tree[k][:1].numel() for k in names])
-        found |= {k: part.reshape(tree[k].shape[1:]) for k, part in zip(names, parts, strict=True)}
-    return found
-
-
-def _side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
-    """The names of tensors that are joined: neighbours of one type and device, until their copy would be large."""
+def side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
+    """The names of a stacked tree's tensors that are gone through as one table: each by itself on a processor;
+    elsewhere neighbours of one type and device, until their copy would be large."""
     found: list[list[str]] = []
     columns = 0
     kind: tuple[torch.dtype, torch.device] | None = None
     for name, value in tree.items():
-        more = value[:1].numel()
-        if found and (value.dtype, value.device) == kind and (columns + more) * len(value) <= JOINED_GPU:
+        clients, *shape = value.shape
+        more = math.prod(shape)
+        together = (columns + more) * clients <= most_joined(value.device)
+        if found and together and (value.dtype, value.device) == kind:
             found[-1].append(name)
             columns += more
         else:
@@ -167,16 +155,35 @@ def _side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
     return found
 
 
-def _as_table(value: Tensor) -> Tensor:
-    """A row for each client; rows that share one memory go on sharing it."""
-    if value.stride(0) == 0 and len(value) > 1:
-        return _as_table(value[:1]).expand(len(value), -1)
-    return value.flatten(1) if value.dim() > 1 else value[:, None]
+def most_joined(device: torch.device) -> int:
+    """How many numbers of all clients are copied to lie side by side."""
+    return 0 if device.type == "cpu" else JOINED_GPU
+
+
+def as_table(tree: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
+    """These tensors side by side, a row for each client; what is alone is not copied, and rows that share one memory go
+    on sharing it."""
+    values = [tree[name] for name in names]
+    clients = len(values[0])
+    shared = clients > 1 and all(v.stride(0) == 0 for v in values)
+    if shared:
+        values = [v[:1] for v in values]
+    tables = [v.reshape(len(v), math.prod(v.shape[1:])) for v in values]
+    table = torch.cat(tables, 1) if len(tables) > 1 else tables[0]
+    return table.expand(clients, -1) if shared else table
 
 
 def moved_by(params: Mapping[str, Tensor], step: Mapping[str, Tensor]) -> Tree:
     """``params + step`` with the sum taken in float64 and rounded once, in the type of ``params``."""
-    return {k: (v.to(torch.float64) + step[k].to(torch.float64)).to(v.dtype) for k, v in params.items()}
+    if not params:
+        return {}
+    # all tensors in one call each: a GPU waits while single ones are asked for
+    wide = [torch.empty_like(v, dtype=torch.float64) for v in params.values()]
+    found = {k: torch.empty_like(v) for k, v in params.items()}
+    torch._foreach_copy_(wide, list(params.values()))
+    torch._foreach_add_(wide, [step[k].to(torch.float64) for k in params])
+    torch._foreach_copy_(list(found.values()), wide)
+    return found
 
 
 @dataclass
@@ -296,13 +303,13 @@ class Update:
 
         The result weighs n_i + n_p(i), as SEM's line 15 sends it.
         """
-        first = self.take(after.rows)
+        at = torch.tensor(after.rows)
         return replace(
             after,
-            rows=first.rows,
-            base=first.base,
-            examples=first.examples + after.examples,
-            samples=first.samples + after.samples,
+            rows=self.rows[after.rows],
+            base=rows_at(self.base, after.rows, of=len(self)),
+            examples=self.examples[at] + after.examples,
+            samples=self.samples[at] + after.samples,
         )
 
     @staticmethod

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unskew.core.types import Leg, Update, nbytes
+from unskew.core.types import Leg, Update, as_table, side_by_side
 from unskew.later import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 AT_ONCE = 64 << 20
 """Bytes of models whose change is looked at together: of many large models no second copy is made."""
@@ -41,20 +44,18 @@ def change_norms(update: Update) -> list[float] | None:
     models = {k: v for k, v in update.params.items() if v.is_floating_point()}
     if not (models and len(update)):
         return [0.0] * len(update)
-    step = max(1, AT_ONCE * len(update) // max(1, nbytes(models)))
-    found: list[float] = []
-    for start in range(0, len(update), step):
-        rows = slice(start, start + step)
-        norms = []
-        for name, value in models.items():
-            change = value[rows] - update.base[name][rows]
-            norms.append(
-                torch.linalg.vector_norm(
-                    change.reshape(len(change), change[:1].numel()), dim=1, dtype=torch.float64
-                )
-            )
-        found += torch.linalg.vector_norm(torch.stack(norms), dim=0).tolist()
+    norms = [
+        _row_norms(as_table(models, names), as_table(update.base, names)) for names in side_by_side(models)
+    ]
+    found: list[float] = torch.linalg.vector_norm(torch.stack(norms), dim=0).tolist()
     return found
+
+
+def _row_norms(ends: Tensor, begins: Tensor) -> Tensor:
+    """The norm of the change in each row of two tables."""
+    step = max(1, AT_ONCE // max(1, ends[:1].nbytes))
+    changes = (ends[at : at + step] - begins[at : at + step] for at in range(0, len(ends), step))
+    return torch.cat([torch.linalg.vector_norm(c, dim=1, dtype=torch.float64) for c in changes])
 
 
 def _short(value: float) -> float | None:

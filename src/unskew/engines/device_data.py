@@ -157,12 +157,14 @@ class DeviceData:
         task, details = net.task, details or pool is self.test
         found: list[dict[str, Tensor]] = []
         blocks = net.blocks(len(at))
+        order = np.concatenate(blocks)
+        asked = torch.split(at[torch.from_numpy(order).to(self.device)], [len(block) for block in blocks])
         with torch.inference_mode():
-            for block in blocks:
-                x, y = pool.take(at[torch.from_numpy(block).to(self.device)])
+            for some in asked:
+                x, y = pool.take(some)
                 # a client may hold nothing, and not every model takes a batch of nothing
-                outputs = net.judge(model, x) if len(block) else x.new_zeros(0, self.dataset.classes)
-                kept = task.answers(outputs, y) | (task.details(outputs) if details else {})
-                found.append({name: self._plain(values) for name, values in kept.items()})
-        order = np.argsort(np.concatenate(blocks))
-        return {name: torch.cat([f[name] for f in found]).numpy()[order] for name in found[0]}
+                outputs = net.judge(model, x) if len(some) else x.new_zeros(0, self.dataset.classes)
+                found.append(task.answers(outputs, y) | (task.details(outputs) if details else {}))
+        back = np.argsort(order)
+        # fetched at the end: whoever looks at an answer waits for a GPU
+        return {name: self._plain(torch.cat([f[name] for f in found])).numpy()[back] for name in found[0]}

@@ -16,10 +16,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.core.client import ClientJob, ClientResult, Pool, draw_numbers, make_result, mask_seeds
+from unskew.core.client import (
+    ClientJob,
+    ClientResult,
+    Handed,
+    Pool,
+    draw_numbers,
+    make_result,
+    mask_seeds,
+    mean_loss,
+)
 from unskew.core.memory import flatten, nest
 from unskew.core.step import IN_THE_LOSS, LocalStep, LocalTraining, StepInputs
-from unskew.core.types import Memory, Tree, leaves, map_tensors
+from unskew.core.types import Memory, Tree, clone, expand, join, leaves, map_tensors, rows
 from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.kernels.beside import filters_beside
 from unskew.models.kernels.rounding import RoundedCopies
@@ -31,7 +40,8 @@ class ClientStack:
     """Some clients' jobs as tensors, longest first; every step has an entry for every client."""
 
     client_jobs: list[ClientJob]  # longest first
-    places: list[int]  # where each stood in the order asked for
+    order: list[int]  # which of these stands at each place of the order asked for
+    at_order: Tensor  # the same where the block lies, for looking it up would wait for a GPU at work
     index: Tensor  # [steps, clients, batch] places in the pool
     weight: Tensor  # [steps, clients, batch] 0 on padding
     rate: Tensor  # [steps, clients] 0 where the client has finished
@@ -63,8 +73,9 @@ def split_into_blocks(
     training: LocalTraining, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device
 ) -> ClientStack:
     """Stack these jobs."""
-    places = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
-    ordered = [client_jobs[i] for i in places]
+    longest_first = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
+    ordered = [client_jobs[i] for i in longest_first]
+    order = np.argsort(longest_first).tolist()
     plans = [e.plan for e in ordered]
     clients, steps, batch = len(ordered), plans[0].steps, max(p.widest for p in plans)
     index = np.zeros((steps, clients, batch), np.int64)
@@ -79,38 +90,42 @@ def split_into_blocks(
         index[*at, column] = np.concatenate([e.held.numpy()[e.plan.order] for e in ordered])
         weight[*at, column] = 1
         rate[steps_of, np.repeat(np.arange(clients), counts)] = np.repeat([e.lr for e in ordered], counts)
-    active = [int((counts > s).sum()) for s in range(steps)]
+    active = (counts[:, None] > np.arange(steps)).sum(0)
     draws, ragged = _drawn(training, ordered, steps, dtype, device)
-    padded = [ragged or bool((weight[s, : active[s]] == 0).any()) for s in range(steps)]
+    padded = ragged | (weight.sum((1, 2)) < active * batch)
     net = training.net
 
     def there(value: Any) -> Tensor:
         return torch.as_tensor(value).to(device)
 
-    start, anchor = ([getattr(e, which) for e in ordered] for which in ("start", "anchor"))
-    own_anchor = any(a is not anchor[0] for a in anchor)
+    model = _rows([e.model for e in ordered], device, fresh=True)
+    against = [e.against for e in ordered]
+    own_anchor = any(h.row is not None or h.tree is not against[0].tree for h in against)
     mine = {o.name: _stacked([e.mine[o.name] for e in ordered], device) for o in training.objectives}
     seeds = None
     if net.draws_masks:
-        rows = np.zeros((steps, clients), np.int64)
+        drawn = np.zeros((steps, clients), np.int64)
         for i, e in enumerate(ordered):
-            rows[: e.plan.steps, i] = mask_seeds(training.seed, e).numpy()
-        seeds = there(rows)
+            drawn[: e.plan.steps, i] = mask_seeds(training.seed, e).numpy()
+        seeds = there(drawn)
     return ClientStack(
         client_jobs=ordered,
-        places=places,
+        order=order,
+        at_order=there(order),
         index=there(index),
         weight=there(weight).to(dtype),
         rate=there(rate).to(dtype),
-        active=active,
-        padded=padded,
+        active=active.tolist(),
+        padded=padded.tolist(),
         ragged=ragged,
         seeds=seeds,
         draws=draws,
-        params=_stacked([{k: s[k] for k in net.trainable} for s in start], device),
-        buffers=_stacked([{k: s[k] for k in net.buffers} for s in start], device),
-        census=torch.stack([e.census for e in ordered]).to(device),
-        anchor=_stacked(anchor, device) if own_anchor else {k: there(v) for k, v in anchor[0].items()},
+        params={k: model[k] for k in net.trainable},
+        buffers={k: model[k] for k in net.buffers},
+        census=there(torch.stack([e.census for e in ordered])),
+        anchor=_rows(against, device, fresh=True)
+        if own_anchor
+        else {k: there(v) for k, v in against[0].own.items()},
         own_anchor=own_anchor,
         mine=mine,
         shared={part: {k: there(v) for k, v in tree.items()} for part, tree in ordered[0].shared.items()},
@@ -261,34 +276,79 @@ def train_stacked(
     block = split_into_blocks(training, client_jobs, pool.mean.dtype, device)
     if play is not None:
         play(training, pool, block)
-        return unstack_results(training, pool, block)
+        return unstack_results(training, pool, block).returns
     stepper = Stepper(training, pool, block)
     for s in range(block.steps):
         stepper.step(s, block.active[s], block.padded[s])
-    return unstack_results(training, pool, block)
+    return unstack_results(training, pool, block).returns
 
 
-def unstack_results(training: LocalTraining, pool: Pool, block: ClientStack) -> list[ClientResult]:
-    """The block's clients, in the order they were asked for: each a row of one copy, for a row's copy is a kernel."""
-    back: list[ClientResult | None] = [None] * len(block.client_jobs)
+@dataclass
+class StackedResults:
+    """What clients bring back; and as rows of one tree each, what stands in their answers, too: their models, and how
+    far these went."""
+
+    returns: list[ClientResult]
+    params: Tree
+    moved: Tree
+
+    @staticmethod
+    def joined(blocks: Sequence[tuple[list[int], StackedResults]]) -> StackedResults:
+        """Blocks as one, whose clients stand at these places of it."""
+        if len(blocks) == 1:
+            return blocks[0][1]
+        order = np.argsort([place for places, _ in blocks for place in places])
+        returns = [back for _, block in blocks for back in block.returns]
+        at = torch.from_numpy(order)
+        params, moved = (
+            rows(join([getattr(block, name) for _, block in blocks]), at) for name in ("params", "moved")
+        )
+        return StackedResults([returns[i] for i in order], params, moved)
+
+
+def unstack_results(training: LocalTraining, pool: Pool, block: ClientStack) -> StackedResults:
+    """The block's clients, in the order they were asked for.
+
+    Losses come last: to read them is to wait for a GPU, which has got all else to do by then.
+    """
+    client_jobs = [block.client_jobs[at] for at in block.order]
+    end = {k: v.index_select(0, block.at_order) for k, v in (block.params | block.buffers).items()}
+    start = _rows([e.model for e in client_jobs], block.index.device)
+    moved = {k: end[k] - start[k] for k in training.net.trainable}
+    before = [e.before for e in client_jobs if e.before is not None]
+    if before:
+        gone = _rows(before, block.index.device)
+        moved = {k: v + gone[k] for k, v in moved.items()}
+    returns = [
+        make_result(training, pool, *of_one)
+        for of_one in zip(client_jobs, _unstacked(end), _unstacked(moved), strict=True)
+    ]
     losses = block.losses.tolist()
-    clients = len(block.client_jobs)
-    ends = _first(block.params | block.buffers, clients)
-    start = _start(training, block)
-    moved = {k: (ends[k] - start[k]).unbind() for k in training.net.trainable}
-    rows = {k: v.clone().unbind() for k, v in ends.items()}
-    for i, (place, client_job) in enumerate(zip(block.places, block.client_jobs, strict=True)):
-        end, gone = ({k: v[i] for k, v in tree.items()} for tree in (rows, moved))
-        back[place] = make_result(training, pool, client_job, end, gone, losses[i])
-    return [r for r in back if r is not None]
+    for at, e, back in zip(block.order, client_jobs, returns, strict=True):
+        back.loss = mean_loss(e, losses[at])
+    return StackedResults(returns, end, moved)
 
 
-def _start(training: LocalTraining, block: ClientStack) -> Tree:
-    """Where the block's clients began: one model for all, or a row each."""
-    starts = [e.start for e in block.client_jobs]
-    if all(s is starts[0] for s in starts):
-        return starts[0]
-    return {k: torch.stack([s[k] for s in starts]).to(block.index.device) for k in training.net.trainable}
+def _unstacked(tree: Tree) -> list[Tree]:
+    """Every client's row."""
+    apart = [v.unbind() for v in tree.values()]
+    return [dict(zip(tree, values, strict=True)) for values in zip(*apart, strict=True)]
+
+
+def _rows(handed: Sequence[Handed], device: torch.device, fresh: bool = False) -> Tree:
+    """What clients were handed as rows of one tree; unless it is to be ``fresh``, that may be the memory it came in."""
+    first = handed[0]
+    if any(h.tree is not first.tree for h in handed):
+        return {k: torch.stack([h.own[k].detach().to(device) for h in handed]) for k in first.tree}
+    tree = {k: v.detach().to(device) for k, v in first.tree.items()}
+    if first.row is None:
+        shared = expand(tree, len(handed))
+        return clone(shared) if fresh else shared
+    at = [h.row for h in handed]
+    if not fresh and at == list(range(len(next(iter(tree.values()))))):
+        return tree
+    index = torch.tensor(at).to(device)
+    return {k: v.index_select(0, index) for k, v in tree.items()}
 
 
 def _first(tree: Memory, clients: int) -> Memory:

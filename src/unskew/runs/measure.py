@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from unskew.core.client import ClientJob, train
+from unskew.core.client import ClientJob, Handed, train
 from unskew.core.engine import RunPlan
 from unskew.core.held import BEFORE
 from unskew.core.measure import ask_to_measure
@@ -83,7 +83,8 @@ class Minimum:
         number = client.client if whose is None else whose
         work = plan(len(client), len(client), local, seed=client.seed, t=t, client=number)
         places, census = torch.arange(len(client)), torch.zeros(client.classes)
-        client_job = ClientJob(number, t, client.model, client.model, places, work, local.lr, census, {}, {})
+        model = Handed(client.model)
+        client_job = ClientJob(number, t, model, model, places, work, local.lr, census, {}, {})
         found = train(training, client.pool(), client_job).params
         return {"loss": client.losses(client.trained, found).double().mean()}
 

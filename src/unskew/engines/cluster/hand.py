@@ -191,7 +191,7 @@ def _answer_on_gpu(engine: FastGPU, setup: dict[str, Any], work: Any) -> Any:
         setup,
         work,
         client_jobs,
-        lambda some: engine.trained(job, leg, some, round_inputs),
+        lambda some: engine.trained(job, leg, some, round_inputs).returns,
         len(client_jobs),
     )
 

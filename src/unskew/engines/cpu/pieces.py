@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult
+from unskew.core.client import ClientJob, ClientResult, Handed
 from unskew.core.dispatch import make_client_job
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.exchanged_rows import pad_varying
@@ -126,7 +126,7 @@ def client_jobs_of(
     if work.carry is not None:
         for i, e in enumerate(client_jobs):
             moved = as_tensors({k: v[i] for k, v in work.carry["moved"].items()})
-            e.moved = _there(moved, next(iter(e.start.values())).device)
+            e.before = Handed(_there(moved, next(iter(leg.start.values())).device))
             e.work, e.steps = float(work.carry["work"][i]), int(work.carry["steps"][i])
     return client_jobs
 

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from unskew.arrays import Array
-from unskew.core.client import ClientJob, ClientResult
+from unskew.core.client import ClientJob
 from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
@@ -34,7 +34,7 @@ from unskew.engines.gpu.prefetch import Prefetch
 from unskew.engines.gpu.stage import Room, Stage, Way, padded_to
 from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS
 from unskew.engines.here import Here
-from unskew.engines.stacked import ClientStack, split_into_blocks, unstack_results
+from unskew.engines.stacked import ClientStack, StackedResults, split_into_blocks, unstack_results
 from unskew.errors import RunFailed
 from unskew.models.kernels.available import has_kernels
 from unskew.notices import warn
@@ -124,7 +124,10 @@ class FastGPU(Here):
         client_jobs = [
             make_client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
         ]
-        return gather_results(job, leg, rows, self.trained(job, leg, client_jobs, round_inputs))
+        if not client_jobs:
+            return gather_results(job, leg, rows, [])
+        done = self.trained(job, leg, client_jobs, round_inputs)
+        return gather_results(job, leg, rows, done.returns, done.params, done.moved)
 
     def padded(self, job: Job, round_inputs: RoundInputs) -> RoundInputs:
         """What parts hand out, where its size may change padded to what captured steps can take."""
@@ -132,7 +135,7 @@ class FastGPU(Here):
 
     def trained(
         self, job: Job, leg: Leg, client_jobs: list[ClientJob], round_inputs: RoundInputs
-    ) -> list[ClientResult]:
+    ) -> StackedResults:
         """These clients' answers, in the order given."""
         device_data, together = self.device_data(job), _together(job, round_inputs.cohort)
         training = LocalTraining(job.net, job.method.objective, job.local, job.seed)
@@ -141,14 +144,15 @@ class FastGPU(Here):
             self._stages.clear()
         self._ahead.begin(leg, round_inputs.t, (e.plan for e in client_jobs))
         by_size = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
-        returns: dict[int, ClientResult] = {}
+        blocks: list[tuple[list[int], StackedResults]] = []
         while by_size:
             size = min(len(by_size), self._most(job, together))
             chosen, by_size = by_size[:size], by_size[size:]
-            done: list[ClientResult] | None = None
+            places = sorted(chosen)  # a block of all comes back in the order asked for
+            done: StackedResults | None = None
             try:
                 with self._current():
-                    some = [client_jobs[i] for i in chosen]
+                    some = [client_jobs[i] for i in places]
                     done = self._train(job, leg, training, device_data, some, round_inputs, not by_size)
             except RuntimeError as error:
                 if not any(sign in str(error) for sign in NO_MEMORY):
@@ -157,8 +161,8 @@ class FastGPU(Here):
                 by_size = chosen + by_size
                 self._halve(self._room(job, together, size))
                 continue
-            returns |= dict(zip(chosen, done, strict=True))
-        return [returns[i] for i in range(len(client_jobs))]
+            blocks.append((places, done))
+        return StackedResults.joined(blocks)
 
     def judged(
         self,
@@ -213,7 +217,7 @@ class FastGPU(Here):
         client_jobs: list[ClientJob],
         round_inputs: RoundInputs,
         last: bool,
-    ) -> list[ClientResult]:
+    ) -> StackedResults:
         together = _together(job, round_inputs.cohort)
         size = self._room(job, together, len(client_jobs))
         tuned = leg.settings.batch is not None

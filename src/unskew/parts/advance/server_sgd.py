@@ -31,4 +31,5 @@ class ServerSGD(Advance):
             raise InputError(f"eta of server_sgd must be above 0, not {self.eta}")
 
     def step(self, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:
-        return moved_by(params, {k: self.eta * v for k, v in change.items()}), memory
+        step = change if self.eta == 1 else {k: self.eta * v for k, v in change.items()}
+        return moved_by(params, step), memory
