@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import os
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,15 +23,12 @@ from unskew.core.net import Net
 from unskew.core.stacked_task import with_kernels
 from unskew.core.task import CLASSIFICATION, Classification
 from unskew.engines.gpu.fast import FastGPU
-from unskew.engines.gpu.stacked_graphs import Prefixes
 from unskew.engines.gpu.stage import Way
-from unskew.engines.stacked import ClientStack
 from unskew.errors import InputError
 from unskew.models import build
-from unskew.models.kernels import available, convolution, loaded, normalisation
+from unskew.models.kernels import available, convolution, normalisation
 from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.kernels.books import add_losses
-from unskew.models.kernels.rehearsal import rehearsed
 from unskew.models.kernels.rounding import RoundedCopies, rounded
 from unskew.models.layers import BatchNorm, Dropout
 from unskew.models.split import Stages
@@ -128,45 +124,6 @@ def test_filters_are_rounded_once_a_step_and_their_copies_stand_for_them_no_long
         assert second.data_ptr() == first.data_ptr()
         assert torch.equal(second, weight[:2].bfloat16())
     assert rounded(weight, torch.bfloat16).data_ptr() != first.data_ptr()
-
-
-def test_a_rehearsal_compiles_each_kernel_once_and_runs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What differs for Triton alone counts: types, constants, and of other numbers whether 16 divides them."""
-    compiled: list[Any] = []
-
-    class Kernel:
-        params = (SimpleNamespace(is_constexpr=False),) * 2 + (SimpleNamespace(is_constexpr=True),)
-
-        def warmup(self, *given: Any, grid: Any, **options: Any) -> None:
-            compiled.append((*given, options["num_warps"]))
-
-        def __getitem__(self, grid: Any) -> Any:
-            raise AssertionError("it ran")
-
-    monkeypatch.setattr(loaded, "_loaded", lambda: SimpleNamespace(pool=Kernel(), drop=[]))
-    with rehearsed(torch.device("cpu")):
-        for count, side in ((32, 2), (48, 2), (33, 2), (32, 3)):
-            loaded.programs().pool[1,](torch.zeros(4), count, side, num_warps=4)
-        assert loaded.programs().drop == []  # it is no kernel of many sizes, and runs
-    assert sorted(compiled, key=str) == [(torch.float32, n, s, 4) for n, s in ((32, 2), (32, 3), (33, 2))]
-    assert isinstance(loaded.programs().pool, Kernel)
-
-
-def test_a_step_after_a_rehearsal_has_the_numbers_of_one_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever lay in memory while nothing was computed is gone."""
-
-    plain = Prefixes.play
-
-    def after_a_rehearsal(self: Prefixes, block: ClientStack) -> None:
-        self._rehearse(one_rate=True)
-        plain(self, block)
-
-    found = []
-    for way in (plain, after_a_rehearsal):
-        monkeypatch.setattr(Prefixes, "play", way)
-        engine = FastGPU("cpu", kernels=True, capture=False)
-        found.append(play(Method.parse("fedavg"), engine=engine, model=normed, rounds=2).state.params)
-    assert all(torch.equal(found[0][k], found[1][k]) for k in found[0])
 
 
 @pytest.mark.parametrize(("inputs", "outputs", "bias"), [(256, 10, True), (33, 3, False), (600, 100, True)])

@@ -16,7 +16,6 @@ from unskew.core.client import Pool
 from unskew.core.step import LocalTraining
 from unskew.core.types import leaves
 from unskew.engines.stacked import ClientStack, Stepper
-from unskew.models.kernels.rehearsal import rehearsed
 
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 """The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
@@ -48,8 +47,6 @@ class Prefixes:
             torch._foreach_zero_(leaves(self.stepper.state))
         one_rate = len({e.lr for e in block.client_jobs}) == 1
         if not self.laid_out and block.steps:
-            if self.capture and self.stepper.training.net.rounded:
-                self._rehearse(one_rate)
             self._lay_out(one_rate)
         model = [*self.block.params.values(), *self.block.buffers.values()]
         ended = [torch.empty_like(v) for v in model] if block.steps else []
@@ -85,12 +82,6 @@ class Prefixes:
         yield
         for value, old in zip(moving, before, strict=True):
             value.copy_(old)
-
-    def _rehearse(self, one_rate: bool) -> None:
-        """Compile the kernels of all graphs that are to come."""
-        with self._put_back(), rehearsed(self.now.device):
-            for clients in self.sizes:
-                self.stepper.step(self.now, clients, padded=True, one_rate=one_rate)
 
     def _lay_out(self, one_rate: bool) -> None:
         """Let models lie as their gradients come, by a step on trial: one kernel can then move all weights."""
