@@ -484,6 +484,11 @@ def test_models_that_could_not_take_what_kernels_put_out_are_found_by_trying(
     assert Net(build("resnet9", (3, 8, 8), 10, 0)).runs_with_kernels((3, 8, 8), half=True)
 
 
+def test_whether_kernels_can_be_had_is_tried_by_all_that_a_step_starts() -> None:
+    """A trial that failed for a reason of its own would leave a GPU without them."""
+    available._try(torch.device("cpu"), samples=2)
+
+
 def test_where_kernels_cannot_be_had_a_run_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where there is no C compiler, which Triton needs to start its kernels."""
 

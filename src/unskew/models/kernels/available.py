@@ -7,7 +7,10 @@ import importlib.util
 
 import torch
 
+from unskew.models.kernels.beginning import Planned, Samples, begin
+from unskew.models.kernels.books import add_losses
 from unskew.models.kernels.convolution import Convolution, Walk
+from unskew.models.kernels.cross_entropy import CrossEntropy
 from unskew.notices import warn
 
 
@@ -36,10 +39,17 @@ def has_kernels(device: torch.device) -> bool:
     return True
 
 
-def _try(device: torch.device) -> None:
-    """A convolution and its gradient in the largest tiles, waited for."""
+def _try(device: torch.device, samples: int = 280) -> None:
+    """A step of one client, waited for: samples looked up, a convolution, the loss, gradients. So many samples take the
+    largest tiles."""
+    one, none = torch.ones(1, device=device), torch.zeros(samples, dtype=torch.int64, device=device)
+    planned = Planned(none[None, None], torch.ones(1, 1, samples, device=device), one[None], None)
+    images = torch.zeros(1, 64, 12, 12, dtype=torch.uint8, device=device)
+    pool = Samples(images, none[:1], one[:, None, None], one[:, None, None])
     with torch.enable_grad():
-        x = torch.ones(1, 280, 64, 12, 12, dtype=torch.bfloat16, device=device)
+        step = begin(none[:1], planned, pool, 1, torch.bfloat16, side_by_side=True)
         weight = torch.ones(1, 128, 64, 3, 3, device=device, requires_grad=True)
-        y = Convolution.apply(x, weight, None, Walk((1, 1), (1, 1)))  # type: ignore[no-untyped-call]
-        torch.autograd.grad(y.float().sum(), weight)[0].sum().item()
+        y = Convolution.apply(step.x, weight, None, Walk((1, 1), (1, 1)))  # type: ignore[no-untyped-call]
+        loss = CrossEntropy.apply(y.mean((3, 4)), step.y, step.weight, None)  # type: ignore[no-untyped-call]
+        add_losses(one, loss.detach(), step.weight)
+        (torch.autograd.grad(loss.sum(), weight)[0].sum() + one).item()
