@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -486,7 +487,7 @@ def test_models_that_could_not_take_what_kernels_put_out_are_found_by_trying(
 
 def test_whether_kernels_can_be_had_is_tried_by_all_that_a_step_starts() -> None:
     """A trial that failed for a reason of its own would leave a GPU without them."""
-    available._try(torch.device("cpu"), samples=2)
+    assert math.isfinite(available._try(torch.device("cpu"), samples=2))
 
 
 def test_where_kernels_cannot_be_had_a_run_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
