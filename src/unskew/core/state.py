@@ -104,13 +104,18 @@ DTYPES = {
 def save_state(state: State, folder: Path) -> Path:
     """Write a checkpoint atomically and keep the last two: a kill at any instant leaves a whole one."""
     folder.mkdir(parents=True, exist_ok=True)
-    about = {"format": FORMAT, "unskew": __version__, "round": state.round, "seed": state.seed}
-    about |= {"parts": sorted(state.server)}
     path = folder / f"{state.round:06d}.safetensors"
-    write_file(path, sealed(state.entries(), {"unskew": json.dumps(about)}))
+    write_file(path, checkpoint(state))
     for _, old in checkpoints(folder)[:-2]:
         old.unlink()
     return path
+
+
+def checkpoint(state: State) -> Iterator[bytes | memoryview]:
+    """The bytes of a checkpoint, piece by piece."""
+    about = {"format": FORMAT, "unskew": __version__, "round": state.round, "seed": state.seed}
+    about |= {"parts": sorted(state.server)}
+    return sealed(state.entries(), {"unskew": json.dumps(about)})
 
 
 def forget_after(folder: Path, round: int) -> None:

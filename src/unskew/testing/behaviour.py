@@ -291,14 +291,17 @@ def _within_reach(subject: Subject, **settings: Any) -> Played:
 
 
 def check_resume(subject: Subject) -> None:
-    """Stopped after every round and read back from disk, it ends in the same bits and the same log."""
+    """Stopped after every round and read back from disk, it ends in the same bits and the same log.
+
+    What is stopped after its first round is the run that was not: it need not be played again.
+    """
     # an engine lays out filters in its own way, and a checkpoint does not know
     laid_out: list[dict[str, Any]] = [{"model": deep, "engine": e, "rounds": 2} for e in other_engines()]
     usual: list[dict[str, Any]] = [{}, FAULTS, {"model": normed, "batch_norm": "local", "rounds": 2}]
     for settings in usual + laid_out:
         if (whole := play_unless_refused(subject, **settings)) is None:
             continue
-        stopped = play(subject, stopped=True, **settings)
+        stopped = play(subject, stopped=True, whole=whole, **settings)
         must(whole.hash == stopped.hash, f"{name_of(subject)} ends in another model when it is resumed")
         must(whole.lines == stopped.lines, f"{name_of(subject)} logs other numbers when it is resumed")
 

@@ -54,7 +54,7 @@ _played: ContextVar[dict[str, Any] | None] = ContextVar("played", default=None)
 
 def rounds_of(subject: Subject, **settings: Any) -> Played:
     """The same rounds as ``play`` gives, played once for all checks of a battery."""
-    return _once(repr(sorted(settings.items())), lambda: play(subject, **settings))
+    return _once(repr(sorted(settings.items())), lambda: play(subject, keep_first=True, **settings))
 
 
 def counted_rounds(subject: Subject) -> tuple[CountingLoop, Played]:
@@ -98,7 +98,9 @@ def play_unless_refused(
     """The rounds, or None where the method refuses such clients or such a model beforehand, in a sentence."""
     told = federation is None and "engine" not in settings  # by words alone, so that they can be known again
     try:
-        return rounds_of(subject, **settings) if told else play(subject, federation, **settings)
+        if told:
+            return rounds_of(subject, **settings)
+        return play(subject, federation, keep_first=federation is None, **settings)
     except RefusedSetup:
         return None
 

@@ -28,7 +28,7 @@ from unskew.core.method import Method
 from unskew.core.query import ClientView
 from unskew.core.round import begin_parts, play_round
 from unskew.core.slots import Part, Select
-from unskew.core.state import State, load_state, save_state
+from unskew.core.state import State, checkpoint, load_state, save_state
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Cohort, Ids, Leg, Tree, Update, nbytes
 from unskew.core.upload import message_bytes
@@ -38,6 +38,7 @@ from unskew.engines import Engine, Job, Loop, RoundInputs
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import InputError
+from unskew.files import write_file
 from unskew.machine.threads import single_threaded
 from unskew.models.building import Finished
 from unskew.runs.result import fingerprint, params_hash
@@ -100,7 +101,8 @@ def deep(shape: tuple[int, ...], classes: int) -> nn.Module:
 class Played:
     """A few rounds: the log, the last state, and the fingerprints of the first and the last model.
 
-    ``drew_from``: the modules whose global generators moved meanwhile.
+    ``drew_from``: the modules whose global generators moved meanwhile. ``first``: the checkpoint after the first round,
+    where it was asked for.
     """
 
     lines: list[dict[str, Any]]
@@ -108,6 +110,7 @@ class Played:
     started: str
     state: State = field(compare=False)
     drew_from: tuple[str, ...] = field(default=(), compare=False)
+    first: bytes = field(default=b"", compare=False)
 
 
 class RefusedSetup(InputError):
@@ -148,19 +151,31 @@ def play(
     *,
     engine: Engine | None = None,
     stopped: bool = False,
+    whole: Played | None = None,
+    keep_first: bool = False,
     evaluate_clients: bool = False,
     **settings: Any,
 ) -> Played:
-    """Play and judge a few rounds; ``stopped`` reads everything back from disk after each of them."""
+    """Play and judge a few rounds; ``stopped`` reads everything back from disk after each of them.
+
+    Where the same rounds were played as a ``whole`` which was to ``keep_first``, a stopped run goes on from its first:
+    until then they are the same.
+    """
     before = _global_generators()
+    first = b"" if whole is None else whole.first
     with single_threaded(), _folder_for(stopped) as folder:
         try:
             setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
         except InputError as problem:
             raise RefusedSetup(*problem.args) from problem
         lines, state = [], setup.state
-        for t in range(setup.run.rounds):
-            if stopped and t:
+        if whole is not None:
+            assert stopped
+            assert first
+            write_file(folder / "000001.safetensors", first)
+            lines, state = whole.lines[:1], read_back(folder, setup.run.device)
+        for t in range(len(lines), setup.run.rounds):
+            if stopped and t > (whole is not None):
                 # a copy of the method as it was: what a part kept to itself is gone, as after a kill
                 setup = ready(copy.deepcopy(method), federation, engine=engine, **settings)
             state, ledger = play_round(setup.run, state)
@@ -168,13 +183,20 @@ def play(
             lines.append({"round": state.round} | both)
             if stopped:
                 save_state(state, folder)
-                read = load_state(folder)
-                assert read is not None
-                state = read.to(setup.run.device)
+                state = read_back(folder, setup.run.device)
+            elif keep_first and not t:
+                first = b"".join(checkpoint(state))
         setup.run.engine.close()
     after = _global_generators()
     moved = tuple(name for name, old in before.items() if after[name] != old)
-    return Played(lines, fingerprint(state), params_hash(setup.state.params), state, moved)
+    return Played(lines, fingerprint(state), params_hash(setup.state.params), state, moved, first)
+
+
+def read_back(folder: Path, device: str) -> State:
+    """The last checkpoint in a folder, as a resume reads it."""
+    read = load_state(folder)
+    assert read is not None
+    return read.to(device)
 
 
 @contextlib.contextmanager
