@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from quick_sweeps import quick_sweeps  # noqa: F401  for whoever sweeps
 from run_folders import six_runs, write_run  # noqa: F401  fixtures of reports and of their command
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = (
-        "1"  # Triton asks when it is loaded: test_kernels.py runs a GPU's kernels here
-    )
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -74,6 +69,16 @@ of `make test` is left with a long one at the end. Each file is one process's (-
 federation or browser starts twice."""
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Not at once, for torch takes a second to load, and where tests run in several processes the first only tells the
+    others what to do."""
+    import torch
+
+    if not torch.cuda.is_available():
+        # Triton asks when it is loaded: test_kernels.py runs a GPU's kernels here
+        os.environ["TRITON_INTERPRET"] = "1"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, the others as they come."""
     place = {Path(__file__).parent / name: at for at, name in enumerate(LONGEST)}
@@ -82,9 +87,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """What was loaded for thousands of tests lives as long as they do: nobody need look through it for what is left
-    over, and a fork need not copy it for that."""
+    over, and a fork need not copy it for that. And what tests leave over may lie for a while.
+
+    Torch has dozens of loggers that tell no other; pytest would give each a handler and take it away again, three times
+    a test."""
+    for logger in logging.root.manager.loggerDict.values():
+        if isinstance(logger, logging.Logger):
+            logger.propagate = True
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
@@ -108,6 +120,8 @@ def checked_charts() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def one_thread() -> Iterator[None]:
     """Tiny tensors are faster on one thread, and a shared machine does not slow them down."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
