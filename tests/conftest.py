@@ -25,7 +25,6 @@ LONGEST = [
     "engines/cluster/test_ends.py",
     "engines/test_fast.py",
     "sites/test_faults.py",
-    "runs/test_on_ray.py",
     "privacy/test_laboratory.py",
     "parts/test_modalities.py",
     "studio/test_queue.py",

@@ -1,4 +1,6 @@
-"""A run over a cluster of three nodes ends in the bits of the fast engine, whoever is lost on the way."""
+"""A run over a cluster of three nodes ends in the bits of the fast engine, whoever is lost on the way; and a sweep over
+it is the runs of one here, in the same folders, wherever a node writes them (one cluster serves both: it takes long to
+start)."""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ from ray_cluster import Cluster, three_nodes
 from unskew.cli.settings import setting_flags
 from unskew.core.engine import Engine
 from unskew.core.types import leaves
+from unskew.engines.cluster import connect
 from unskew.engines.cluster.actors import ClusterCrew
 from unskew.engines.cluster.engine import OverRay
 from unskew.engines.cluster.near import Neighbour
@@ -26,10 +29,12 @@ from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.machine.threads import single_threaded
 from unskew.runs.folder import RunFolder, read_folder
+from unskew.runs.on_ray import OnRay
 from unskew.runs.rounds import play_rounds
 from unskew.runs.running import run
 from unskew.runs.setup import set_up
 from unskew.runs.spec import Spec
+from unskew.runs.sweep import Cell, sweep
 
 METHODS = [
     "fedavg",
@@ -104,6 +109,55 @@ def assert_same(one: Any, other: Any) -> None:
         assert len(left) == len(right)
         assert all(torch.equal(x, y) for x, y in zip(left, right, strict=True))
     assert log_a == log_b
+
+
+def test_cells_of_a_sweep_run_on_the_cluster_as_here(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are skipped when done, fail alone, and are fetched as they run from nodes that do not see the folder. Before
+    any engine has actors there, which would hold the cores."""
+    settings: dict[str, Any] = {"dataset": "digits", "clients": 10, "rounds": 2}
+    ray = connect.load_ray()
+    free: list[float] = []
+
+    def tell(cells: list[Cell]) -> None:
+        free.append(ray.available_resources().get("GPU", 0.0))
+
+    near: dict[str, Any] = {"on": "ray", "device": "cpu", **settings}
+    done = sweep({"cohort": [10, 50]}, tmp_path / "a", tell=tell, **near)
+    assert [cell.status for cell in done] == ["done", "failed"]
+    assert done[1].error.startswith("error: ")
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["cohort=10"]
+    assert set(free) == {1.0}  # who may not use a GPU is given none
+    again = sweep({"cohort": [10]}, tmp_path / "a", **near)
+    assert [cell.status for cell in again] == ["done"]
+    begin = OnRay.__init__
+
+    def unseen(self: OnRay, *given: Any) -> None:
+        begin(self, *given)
+        self.mark.unlink()
+
+    monkeypatch.setattr(OnRay, "__init__", unseen)
+    far: dict[str, Any] = {"on": "ray", **settings, "rounds": 200}
+    seen: list[int] = []
+
+    def interrupt(cells: list[Cell]) -> None:
+        tell(cells)
+        seen.extend(cell.played for cell in cells if cell.status == "running")
+        if seen and seen[-1]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):  # once it is seen that rounds were played there
+        sweep({"cohort": [10]}, tmp_path / "b", tell=interrupt, **far)
+    assert 0.0 in free  # it had the GPU that there is
+    saved = len((tmp_path / "b" / "cohort=10" / "rounds.jsonl").read_text().splitlines())
+    assert saved >= seen[-1] > 0
+    cells = sweep({"cohort": [10]}, tmp_path / "b", **far)
+    assert cells[0].status == "done"
+    assert cells[0].known == saved  # it went on from there
+    for cell in (done[0], cells[0]):
+        here = run(progress=False, **settings | {"rounds": cell.spec.rounds})
+        assert cell.result["model_sha256"] == here.result["model_sha256"]
 
 
 @pytest.mark.parametrize("method", METHODS)
