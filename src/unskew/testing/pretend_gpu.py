@@ -14,6 +14,7 @@ It needs a process of its own: torch asks once, before the first gradient, which
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -312,4 +313,7 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    sys.stdout.flush()
+    # not by way of Python's own end: torch's threads for a GPU may still ask a device written in Python
+    os._exit(code)
