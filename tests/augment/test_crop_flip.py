@@ -78,5 +78,5 @@ def test_what_cannot_be_moved_is_refused_in_a_sentence() -> None:
     with pytest.raises(InputError, match="crop must be at least 0"):
         unskew.run(crop=-1, **SETTINGS)
     x, y = np.random.default_rng(0).normal(size=(40, 3)), np.arange(40) % 2
-    with pytest.raises(InputError, match=r"flip alter images, and .* kind vector"):
+    with pytest.raises(InputError, match=r"flip alters images, and .* kind vector"):
         unskew.run(dataset=(x, y, x, y), partition="iid", clients=4, flip=True, rounds=1, progress=False)

@@ -52,6 +52,15 @@ def test_every_type_that_a_part_may_remember_is_saved(tmp_path: Path) -> None:
         assert torch.equal(found.server["part"][kind], value)
 
 
+def test_one_number_of_one_client_is_saved(tmp_path: Path) -> None:
+    """As the update waits of the only client that is late, where a weight of the model is one number."""
+    late = torch.tensor(2.5).expand(1)
+    save_state(State(1, {"w": torch.ones(2)}, {"late": {"warmth": late}}, ClientStore(), 0), tmp_path)
+    found = load_state(tmp_path)
+    assert found is not None
+    assert found.server["late"]["warmth"].tolist() == [2.5]
+
+
 def test_memory_that_is_the_model_itself_is_saved_too(tmp_path: Path) -> None:
     """A part may remember the model it was handed, which is then one tensor under two names."""
     same = state()

@@ -85,6 +85,17 @@ class Sums(Dense):
         return x * self.parts.sum()
 
 
+class Scales(Dense):
+    """A weight that is one number, as a learned temperature is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warmth = nn.Parameter(torch.tensor(1.3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.warmth * super().forward(x)
+
+
 class Tokens(nn.Module):
     """An embedding whose row 0 is never trained."""
 
@@ -156,7 +167,7 @@ class Attends(nn.Module):
 
 
 MODELS = [
-    *(Shifts, Divides, Halves, Casts, Centres, Branches, Sums),
+    *(Shifts, Divides, Halves, Casts, Centres, Branches, Sums, Scales),
     *(Tokens, TimeFirst, Filters, Overwrites, Attends),
 ]
 ENGINES: dict[str, Callable[[], Engine]] = {
@@ -187,10 +198,46 @@ def test_engines_agree(model: type[nn.Module], engine: str, monkeypatch: pytest.
     assert off(model, ENGINES[engine]()) < 1e-9
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_engines_agree_of_one_client_whose_weight_is_one_number(engine: str) -> None:
+    """Stacked by itself it is a row that torch takes for many: a recording that was tried wrote into it."""
+    assert off(Scales, ENGINES[engine](), cohort=1) < 1e-9
+
+
 @pytest.mark.parametrize("method", ["moon", "fedntd"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_teachers_that_judge_by_their_batch_agree(method: str, engine: str) -> None:
     assert off(OnlyByBatch, ENGINES[engine](), method) < 1e-9
+
+
+@pytest.mark.parametrize("method", ["moon", "fedntd", "fedbr(group=2)", "fedmix(group=2)"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_parts_see_samples_as_they_were_before_the_model_wrote_into_them(method: str, engine: str) -> None:
+    """Whoever asks the model twice, or looks at the samples afterwards; once torch refused the step."""
+
+    class Copies(Overwrites):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x.clone())
+
+    def ended(model: type[nn.Module], engine: Engine | None = None) -> Any:
+        torch.manual_seed(0)
+        held = tiny(sizes=SIZES)
+        return play(Method.parse(method), held, engine=engine, model=model(), rounds=2).state
+
+    assert apart(models(ended(Copies)), models(ended(Overwrites, ENGINES[engine]()))) < 1e-9
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_features_stay_as_they_were_where_the_next_layer_writes_into_them(engine: str) -> None:
+    """FLea cuts before a ReLU and looks at the features after the rest of the model had them."""
+
+    def ended(inplace: bool, engine: Engine | None = None) -> Any:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(36, 5), nn.ReLU(inplace), nn.Linear(5, 3))
+        method = Method.parse('flea("1", share=0.5)')
+        return play(method, tiny(sizes=SIZES), engine=engine, model=model, rounds=2).state
+
+    assert apart(models(ended(inplace=False)), models(ended(True, ENGINES[engine]()))) < 1e-9
 
 
 def test_a_part_may_remember_the_very_tensor_that_is_sent() -> None:

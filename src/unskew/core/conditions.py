@@ -92,9 +92,12 @@ def phase_shift(plan: Planned, n: int = 2) -> Objection | None:
 def sem(plan: Planned, hops: int = 2, via: str = "peer") -> Objection | None:
     clients, cohort = plan.clients, plan.cohort
     if via == "others" and hops * cohort > clients:
+        instead = f"write cohort = {clients // hops} or less"
+        if clients < hops:
+            instead = f"write hops={clients} or less" if clients > 1 else "leave via=others out"
+        there = "there is 1" if clients == 1 else f"there are {clients}"
         return Objection(
-            f"sem(via=others) takes {hops} x {cohort} clients a round but there are "
-            f"{clients}; write cohort = {clients // hops} or less",
+            f"sem(via=others) takes {hops} x {cohort} clients a round but {there}; {instead}",
             refused=True,
         )
     return None

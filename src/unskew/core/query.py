@@ -113,7 +113,10 @@ class ClientView:
         """
         upto = self.net.training.last_layer if layer is None else layer
         at = torch.arange(len(self)) if index is None or self.net.by_batch else index.cpu()
-        # an empty client goes through once, so that its answer has the shape of the others'
+        if not len(at):  # no row, of the shape that a sample's would have
+            with torch.no_grad():
+                one = torch.zeros(1, *self.shape, dtype=self.dtype, device=self.device)
+                return self.net.judge(self.model, one, upto=upto)[:0]
         blocks = [torch.from_numpy(block) for block in self.net.blocks(len(at))]
         with torch.no_grad():
             found = torch.cat([self.net.judge(self.model, self.samples(at[b]), upto=upto) for b in blocks])

@@ -137,4 +137,6 @@ def _size(row: Spilled) -> int:
 
 def raw(value: torch.Tensor) -> memoryview:
     """A tensor's bytes."""
-    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    whole = value.detach().cpu().contiguous()
+    # by a step of its own: of a row that holds one number, as it was stacked, torch may know a step of 0
+    return whole.as_strided((whole.numel(),), (1,)).view(torch.uint8).numpy().data

@@ -61,8 +61,8 @@ def shaken(values: list[Tensor], but: Collection[int] = ()) -> list[Tensor]:
     drawing = torch.Generator().manual_seed(0)
 
     def one(at: int, value: Tensor) -> Tensor:
-        if 0 in value.stride():  # one number that is seen many times: nothing writes to it
-            return value
+        if any(step == 0 and size > 1 for step, size in zip(value.stride(), value.shape, strict=True)):
+            return value  # one number that is seen many times: nothing writes to it
         copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
         if copy.is_floating_point() and at not in but:
             noise = torch.rand(copy.shape, generator=drawing, dtype=copy.dtype)

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from unskew.errors import InputError
 from unskew.models.layers import BatchNorm, Dropout, number_dropouts
 from unskew.models.split import SplitModel
-from unskew.models.trial import check_cut, check_gradient, check_pure, holds, probe
+from unskew.models.trial import check_cut, check_gradient, check_pure, holds, probe, written
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 _INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
@@ -50,6 +50,7 @@ def adapt(module: nn.Module, shape: tuple[int, ...] | None = None) -> SplitModel
             check_gradient(net, shape, name)
         if isinstance(net, Adapted):
             net.find_cuts(shape)
+            net.spares = frozenset() if shape is None else written(net, net.steps, shape)
         if shape is not None and not (isinstance(net, Adapted) and net.by_construction):
             for layer in net.layers:
                 check_cut(net, layer, shape, name)
@@ -125,6 +126,7 @@ class Adapted(SplitModel):
     module: nn.Module
     steps: tuple[nn.Module, ...]  # a chain that computes what the module computes
     tap: str | None = None  # or the name of the dense layer that it ends in
+    spares: frozenset[str | None] = frozenset()  # after which layers it is handed a copy; None is a sample
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -139,6 +141,8 @@ class Adapted(SplitModel):
 
     def forward(self, x: Tensor, *, since: str | None = None, upto: str | None = None) -> Tensor:
         start, end = self.span(since, upto)
+        if since in self.spares:  # it would write into what a part may look at again
+            x = x.clone()
         if since is None and upto is None:
             out = self.module(x)
         elif start == end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -109,6 +110,33 @@ def check_cut(net: SplitModel, layer: str, shape: tuple[int, ...], name: str) ->
             f"the model {name} does not fit together at the layer {layer!r}: head(embed(x, {layer!r}), "
             f"{layer!r}) differs from forward(x); make embed and head the two halves of forward"
         )
+
+
+def written(net: SplitModel, steps: Sequence[nn.Module], shape: tuple[int, ...]) -> frozenset[str | None]:
+    """Where the model writes into what it is handed, as ``nn.ReLU(inplace=True)`` does: after which layers, or None
+    for a sample. ``steps``: those that it is a chain of, where it is one."""
+    handed: list[tuple[str | None, Tensor, int]] = []
+
+    def hand(layer: str | None, value: Tensor) -> Tensor:
+        if isinstance(value, Tensor):  # what is none is refused in a sentence of its own
+            handed.append((layer, value, value._version))
+        return value
+
+    was = net.training
+    net.eval()
+    with torch.no_grad():
+        x = samples(net, shape, 2)
+        if steps:
+            x = hand(None, x)
+            for at, step in enumerate(steps):
+                x = step(x)
+                x = hand(net.layers[at], x) if at < len(net.layers) else x
+        else:
+            net(hand(None, x))
+            for layer in net.layers:
+                net.head(hand(layer, net.embed(x.clone(), layer)), layer)
+    net.train(was)
+    return frozenset(layer for layer, value, before in handed if value._version != before)
 
 
 def check_pure(net: SplitModel, shape: tuple[int, ...], name: str) -> None:

@@ -52,8 +52,9 @@ def check_images(dataset: Dataset, crop: int, flip: bool) -> None:
         return
     given = " and ".join(name for name, value in (("crop", crop), ("flip", flip)) if value)
     if dataset.kind != "image":
+        alter = "alter" if crop and flip else "alters"
         raise InputError(
-            f"{given} alter images, and {dataset.name} has samples of kind {dataset.kind}; leave {given} out"
+            f"{given} {alter} images, and {dataset.name} has samples of kind {dataset.kind}; leave {given} out"
         )
     if crop >= (least := min(dataset.shape[1:])):
         raise InputError(

@@ -7,12 +7,11 @@ import json
 from collections import Counter
 from typing import Any
 
-import torch
-
 from unskew.core.client_tests import list_client_tests
 from unskew.core.evaluate_clients import list_by_client, own_models
 from unskew.core.measuring import WAYS, Measuring, measuring_bytes
 from unskew.core.state import State
+from unskew.core.store import raw
 from unskew.core.types import Tree
 from unskew.runs.folder import RunFolder
 from unskew.runs.guessing import no_better, verdict
@@ -102,7 +101,7 @@ def params_hash(params: Tree) -> str:
     """A fingerprint of a model: equal if and only if every bit is."""
     content = hashlib.sha256()
     for name in sorted(params):
-        value = params[name].detach().cpu().contiguous()
+        value = params[name]
         content.update(json.dumps([name, str(value.dtype), list(value.shape)]).encode())
-        content.update(value.reshape(-1).view(torch.uint8).numpy().tobytes() if value.numel() else b"")
+        content.update(raw(value))
     return content.hexdigest()

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unskew.arrays import Array
+from unskew.core.store import raw
 from unskew.sites.carrier import LENGTH, MOST_MESSAGE
 
 MAGIC = b"unskew 1"
@@ -191,7 +192,7 @@ def _pack(value: Any, tensors: list[tuple[str, tuple[int, ...], bytes]], depth: 
     if isinstance(value, float):
         return value if math.isfinite(value) else {"float": repr(value)}
     if isinstance(value, Tensor):
-        tensors.append((OF_TORCH[value.dtype], tuple(value.shape), _raw(value)))
+        tensors.append((OF_TORCH[value.dtype], tuple(value.shape), raw(value).tobytes()))
         return {"tensor": len(tensors) - 1}
     if isinstance(value, np.ndarray):
         kind = OF_NUMPY.get(value.dtype)
@@ -206,10 +207,6 @@ def _pack(value: Any, tensors: list[tuple[str, tuple[int, ...], bytes]], depth: 
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return {"tree": {name: _pack(v, tensors, depth + 1) for name, v in value.items()}}
     raise BadMessage(f"a {type(value).__name__} does not travel: only numbers, words, lists and tensors do")
-
-
-def _raw(value: Tensor) -> bytes:
-    return value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _unpack(told: Any, tensors: list[Tensor], depth: int = 0) -> Any:

@@ -47,7 +47,7 @@ def test_every_sample_goes_to_exactly_one_client(y, said, clients, least, seed) 
     """Any labels, one class or missing ones, any parameters; too many clients are refused with a sentence."""
     if clients * least > len(y):
         with pytest.raises(
-            InputError, match=f"{clients} clients cannot hold at least {least} of only {len(y)}"
+            InputError, match=f"{clients} clients? cannot hold at least {least} of only {len(y)}"
         ):
             partition(y, said, clients, seed, classes=MOST, min_samples=least)
         return

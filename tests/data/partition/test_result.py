@@ -200,6 +200,14 @@ def test_a_bad_expression_is_refused_in_one_sentence(said: str, sentence: str) -
             "201 clients cannot hold at least 1 of only 200 samples each; write clients=200 or less, or "
             "min_samples=0 to allow empty ones",
         ),
+        (
+            lambda: partition([0, 1, 1], "iid", 2, min_samples=5),
+            "2 clients cannot hold at least 5 of only 3 samples each; write min_samples=1 or less",
+        ),
+        (
+            lambda: partition([0, 1, 1], "iid", 4, samples_per_client=1),
+            "4 clients x 1 samples need 4, but there are 3; write at most clients=3",
+        ),
         (lambda: partition([0.5, 1], "iid", 1), "the labels must be whole numbers, not float64"),
         (
             lambda: partition("digits", "iid", 1),

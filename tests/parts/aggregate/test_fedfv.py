@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -34,6 +37,20 @@ def test_two_gradients_in_conflict_are_projected_on_each_other():
     """
     w, _ = step(FedFV(alpha=0, tau=0), landed([ONE, TWO], [0.1, 0.2]))
     assert w == pytest.approx([0.25 * 0.5 / 0.625**0.5, 0.75 * 0.5 / 0.625**0.5])
+
+
+def test_a_weight_may_be_one_number():
+    """The same two gradients, as a first weight of one number and a second one in a row: the same step."""
+    answers, apart = landed([ONE, TWO], [0.1, 0.2]), {}
+    for tree in ("base", "params", "moved"):
+        w = getattr(answers, tree)["w"]
+        apart[tree] = {"a": w[:, 0], "b": w[:, 1:]}
+    zero = {"a": torch.zeros((), dtype=torch.float64), "b": numbers(0.0)}
+    net = SimpleNamespace(initial=zero, trainable=("a", "b"))
+    part = FedFV(alpha=0, tau=0)
+    change, _ = part.merge(zero, replace(answers, **apart), part.init_server(net), net.trainable)
+    whole, _ = step(part, landed([ONE, TWO], [0.1, 0.2]))
+    assert [change["a"].item(), change["b"].item()] == pytest.approx(whole)
 
 
 def test_the_share_with_the_largest_loss_is_kept_as_it_is():

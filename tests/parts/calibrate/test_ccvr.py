@@ -153,6 +153,22 @@ def test_a_share_of_nothing_is_told():
     assert calibrated.lines[-1]["global_test_loss"] == plain.lines[-1]["global_test_loss"]
 
 
+def test_a_client_that_shares_nothing_does_not_ask_its_model():
+    """int(0.5 x 1) of one sample is none, and many a model cannot reshape a batch of none."""
+
+    class Folds(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.out = torch.nn.Linear(6, 4), torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.out(torch.relu(self.first(x.reshape(len(x), -1, 6))).mean(1))
+
+    method, held = Method.parse("ccvr(variant=features, share=0.5)"), tiny(sizes=[1, 4])
+    line = play(method, held, model=Folds(), rounds=1).lines[-1]
+    assert line["bytes"]["up"]["ccvr answers"] == 2 * (4 * 8 + 1)
+
+
 def test_it_helps_where_the_classifier_is_biased():
     """Digits, two labels a client: the same features judge better, and the run's model is the better one."""
     settings = {

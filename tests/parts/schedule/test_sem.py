@@ -227,6 +227,14 @@ def test_a_client_that_goes_on_with_its_own_model_sends_nothing():
             lambda: SEM(via="others").check(tiny(), 5),
             "sem(via=others) takes 2 x 5 clients a round but there are 8; write cohort = 4 or less",
         ),
+        (
+            lambda: SEM(hops=3, via="others").check(tiny(sizes=[4, 4]), 1),
+            "sem(via=others) takes 3 x 1 clients a round but there are 2; write hops=2 or less",
+        ),
+        (
+            lambda: SEM(via="others").check(tiny(sizes=[4]), 1),
+            "sem(via=others) takes 2 x 1 clients a round but there is 1; leave via=others out",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(build, sentence):

@@ -17,8 +17,21 @@ def amount_used(total: int, clients: int, fraction: float, samples_per_client: i
         raise InputError(f"samples_per_client must be at least 1, not {samples_per_client}")
     size = samples_per_client * clients
     if size > total:
+        most = f"samples_per_client={total // clients}" if total >= clients else f"clients={total}"
         raise InputError(
-            f"{clients} clients x {samples_per_client} samples need {size}, but there are {total}; write "
-            f"at most samples_per_client={total // clients}"
+            f"{clients} clients x {samples_per_client} samples need {size}, but there are {total}; write at most {most}"
         )
     return size
+
+
+def refuse_fewer(clients: int, min_samples: int, used: int) -> None:
+    """Refuse more clients than can hold so many samples each."""
+    if clients * min_samples <= used:
+        return
+    instead = "min_samples=0 to allow empty ones"
+    if used >= min_samples:
+        instead = f"clients={used // min_samples} or less, or {instead}"
+    elif used >= clients:
+        instead = f"min_samples={used // clients} or less"
+    who = "1 client" if clients == 1 else f"{clients} clients"
+    raise InputError(f"{who} cannot hold at least {min_samples} of only {used} samples each; write {instead}")

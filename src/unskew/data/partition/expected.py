@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.dataset import Dataset, check_labels
-from unskew.data.partition.amount import amount_used
+from unskew.data.partition.amount import amount_used, refuse_fewer
 from unskew.data.partition.family import Family, PartitionTask
 from unskew.data.partition.repair import repair
 from unskew.errors import InputError
@@ -83,11 +83,7 @@ class ClassPool:
             labels = data.y if isinstance(data, Dataset) else check_labels(data, None, "the labels")
             sizes = np.bincount(labels)
         used = amount_used(int(sizes.sum()), clients, fraction, samples_per_client)
-        if clients * min_samples > used:
-            raise InputError(
-                f"{clients} clients cannot hold at least {min_samples} of only {used} samples each; write "
-                f"clients={used // min_samples} or less, or min_samples=0 to allow empty ones"
-            )
+        refuse_fewer(clients, min_samples, used)
         return cls(int(np.count_nonzero(sizes)), clients, sizes, used, min_samples, most=24)
 
     def task(self, seed: int) -> PartitionTask:

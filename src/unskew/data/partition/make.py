@@ -12,7 +12,7 @@ from unskew import seeds
 from unskew.arrays import Array, in_few_bytes
 from unskew.data.dataset import Dataset, check_labels
 from unskew.data.federation import census, shown_name
-from unskew.data.partition.amount import amount_used
+from unskew.data.partition.amount import amount_used, refuse_fewer
 from unskew.data.partition.deal import scatter
 from unskew.data.partition.family import Family, PartitionTask, build_family
 from unskew.data.partition.presets import PRESETS
@@ -69,11 +69,7 @@ def partition(
     used = _used(len(labels), clients, seed, fraction, samples_per_client)
     if min_samples < 0:
         raise InputError(f"min_samples must not be negative, not {min_samples}")
-    if clients * min_samples > len(used):
-        raise InputError(
-            f"{clients} clients cannot hold at least {min_samples} of only {len(used)} samples each; write "
-            f"clients={len(used) // min_samples} or less, or min_samples=0 to allow empty ones"
-        )
+    refuse_fewer(clients, min_samples, len(used))
     # the table, a copy of it, and what a family draws for each of its cells
     refuse_larger(
         32 * clients * classes, f"a table of {clients:,} clients x {classes:,} classes", "take fewer"

@@ -118,5 +118,6 @@ class FedFV(Aggregate):
 
 def _products(gradients: Tree) -> Tensor:
     """The inner products of all rows, in float64."""
-    flat = [g.flatten(1).double() for g in gradients.values()]
+    # a weight may be one number, and then its rows have no axis to flatten
+    flat = [g.reshape(len(g), g[:1].numel()).double() for g in gradients.values()]
     return sum(((g @ g.T).cpu() for g in flat), torch.zeros(len(flat[0]), len(flat[0]), dtype=torch.float64))
