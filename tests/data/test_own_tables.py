@@ -183,11 +183,13 @@ def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path} is empty; its first line must name the columns"
 
 
-def test_semicolons_are_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named", [{}, {"label": "label"}, {"label": "a;label"}])
+def test_semicolons_are_noticed(tmp_path: Path, named: dict[str, str]) -> None:
+    """Also where the label column is named, which is then in no column."""
     path = tmp_path / "t.csv"
     path.write_text("a;label\n1;x\n2;y\n3;x\n4;y\n")
     with pytest.raises(InputError) as caught:
-        load(path)
+        load(path, **named)
     assert (
         str(caught.value)
         == f"{path} seems to be separated by semicolons; write sep=';', as in \"t.csv(sep=';')\""

@@ -154,6 +154,8 @@ class Table:
     def label_of(self, frame: DataFrame, place: Place) -> str:
         """The label column: the one that is named, or the only one of a usual name."""
         path = place.where
+        if len(frame.columns) == 1 and (problem := _other_separator(str(frame.columns[0]), path)):
+            raise problem
         if self.label is not None:
             if self.label not in frame.columns:
                 raise no_column("label", self.label, frame, path)
@@ -166,10 +168,6 @@ class Table:
                 f"{path} has {len(usual)} columns that could be the label, {' and '.join(usual)}; "
                 f"write label={usual[0]}"
             )
-        if len(frame.columns) == 1:
-            problem = _other_separator(str(frame.columns[0]), path)
-            if problem:
-                raise problem
         raise InputError(
             f"{path} has no column called label, class, y or target; write label= and one of {_listed(frame)}"
         )
