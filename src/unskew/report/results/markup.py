@@ -303,13 +303,13 @@ def _strip(row: Row, looks: Mapping[str, Style], low: float, high: float) -> Mar
 
 
 STYLE = """
-main { max-width: 1180px; }
+main { max-width: 1210px; }
 header h1 { max-width: 42ch; }
 header + p { font-size: 17px; max-width: 84ch; }
 h3 { font-size: 16px; margin: 32px 0 4px; }
 nav { margin: 20px 0 0; display: flex; flex-wrap: wrap; gap: 4px 18px; font-size: 13px; }
 caption { caption-side: bottom; text-align: left; color: var(--muted); font-size: 13px; padding-top: 8px;
-  max-width: min(1084px, 100vw - 112px); } /* a table wider than the window scrolls, and is not read along */
+  max-width: min(1114px, 100vw - 112px); } /* a table wider than the window scrolls, and is not read along */
 th { vertical-align: bottom; }
 small { display: block; color: var(--muted); font-size: 12px; }
 .leaderboard { font-size: 13.5px; }
