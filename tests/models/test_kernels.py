@@ -112,18 +112,18 @@ def test_a_convolution_is_the_same_however_it_is_cut(
 
 
 def test_filters_are_rounded_once_a_step_and_their_copies_stand_for_them_no_longer() -> None:
-    """A copy stays where it is for as many clients or fewer, and lies as its weight does."""
+    """A copy lies as its weight does, and stays where it is: steps of fewer clients may have been captured before."""
     copies, weight = RoundedCopies(), drawn(3, 4, 2, 3, 3).detach().transpose(2, 4)
-    with copies.standing_for({"w": weight}):
-        first = rounded(weight, torch.bfloat16)
-        assert torch.equal(first, weight.bfloat16())
+    with copies.standing_for({"w": weight[:2]}, {"w": weight}):
+        first = rounded(weight[:2], torch.bfloat16)
+        assert torch.equal(first, weight[:2].bfloat16())
         assert first.stride() == weight.stride()
-        assert rounded(weight, torch.float32) is weight
+        assert rounded(weight[:2], torch.float32).data_ptr() == weight.data_ptr()
     weight += 1
-    with copies.standing_for({"w": weight[:2]}):
-        second = rounded(weight[:2], torch.bfloat16)
+    with copies.standing_for({"w": weight}, {"w": weight}):
+        second = rounded(weight, torch.bfloat16)
         assert second.data_ptr() == first.data_ptr()
-        assert torch.equal(second, weight[:2].bfloat16())
+        assert torch.equal(second, weight.bfloat16())
     assert rounded(weight, torch.bfloat16).data_ptr() != first.data_ptr()
 
 

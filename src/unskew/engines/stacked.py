@@ -209,7 +209,7 @@ class Stepper:
         )
         params = {k: v[:clients].detach().requires_grad_() for k, v in block.params.items()}
         state, losses = _first(self.state, clients), block.losses[:clients]
-        with self.copies.standing_for(self._filters(params)):
+        with self.copies.standing_for(self._filters(params), block.params):
             if isinstance(s, Tensor):
                 rates = begun.rate[0] if one_rate else begun.rate
                 return self.local_step(params, inputs, state, rates, s.squeeze(0), losses, padded)

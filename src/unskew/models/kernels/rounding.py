@@ -20,9 +20,9 @@ class RoundedCopies:
         self.room: dict[str, Tensor] = {}
 
     @contextlib.contextmanager
-    def standing_for(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
-        """Round all of these by one kernel; convolutions inside take the copies."""
-        here = {name: self._room_for(name, weight) for name, weight in weights.items()}
+    def standing_for(self, weights: Mapping[str, Tensor], of: Mapping[str, Tensor]) -> Iterator[None]:
+        """Round all of these, the first rows ``of`` others, by one kernel; convolutions inside take the copies."""
+        here = {name: self._room_for(name, of[name])[: len(weight)] for name, weight in weights.items()}
         with torch.no_grad():
             if here:
                 torch._foreach_copy_([*here.values()], [*weights.values()])
@@ -34,11 +34,12 @@ class RoundedCopies:
                 _rounded.pop(weight.data_ptr(), None)
 
     def _room_for(self, name: str, weight: Tensor) -> Tensor:
-        """As many rows as the weight has, laid out as it is."""
+        """Laid out as the weight of all clients is. It is never made anew for more clients: captured steps of fewer
+        would go on writing where it was."""
         room = self.room.get(name)
-        if room is None or len(room) < len(weight) or room.stride() != weight.stride():
+        if room is None or room.stride() != weight.stride():
             room = self.room[name] = torch.empty_like(weight, dtype=torch.bfloat16)
-        return room[: len(weight)]
+        return room
 
 
 def rounded(weight: Tensor, kind: torch.dtype) -> Tensor:
