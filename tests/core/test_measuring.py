@@ -8,8 +8,11 @@ from typing import Any
 
 from unskew import run
 from unskew.core.measuring import Measuring
+from unskew.core.method import Method
 from unskew.privacy import Inversion, attack
+from unskew.runs.measure import gamma
 from unskew.runs.running import resume
+from unskew.testing.toy_federation import ready, tiny
 
 SMALL: dict[str, Any] = {
     "dataset": "digits",
@@ -64,6 +67,15 @@ def test_gamma_sends_a_model_to_each_client_and_wants_all_samples_in_one_place()
     pooled = sum(-(-int(size) * sample // 8) for size in ended.job.roster.sizes)
     assert ended.result["measuring"] == {"down": {"gamma": 6 * MODEL}, "up": {"gamma": 6 * 8 + pooled}}
     assert ended.result["totals"]["bytes_measuring_up"] == 6 * 8 + pooled
+
+
+def test_gamma_leaves_out_who_holds_nothing() -> None:
+    """Such a client has no loss to minimise and no weight; the others' are weighed as if it were not there."""
+    setup = ready(Method(), tiny((5, 0, 9, 1)))
+    found = gamma(setup.run, setup.state.params, steps=20)
+    assert (found["clients"], found["of_clients"]) == (3, 3)
+    assert 0 < found["mean_local_minimum"] < found["global_minimum"]
+    assert found["gamma"] == found["global_minimum"] - found["mean_local_minimum"]
 
 
 def test_divergence_pools_the_samples_once_and_a_resume_does_not_count_them_again(tmp_path: Path) -> None:

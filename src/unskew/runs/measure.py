@@ -93,12 +93,12 @@ def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[
     """Estimate thesis eq. 3.1 by minimising: F* on all data, F_k* on each client's, both from ``model``.
 
     The minima are those that ``steps`` of the run's own optimiser reach, the same number everywhere (the exact
-    ones cannot be known for a network); of more than ``most`` clients a seeded sample is taken.
+    ones cannot be known for a network); of more than ``most`` clients that hold samples a seeded sample is taken.
     """
     job, roster, twin = run.job, run.job.roster, centralized_twin(run, "gamma")
-    chosen = roster.ids
-    if len(chosen) > most:
-        chosen = np.sort(generator(job.seed, "gamma").choice(roster.clients, most, replace=False))
+    holding = chosen = np.flatnonzero(roster.sizes)  # who holds nothing has no loss, and n_k = 0
+    if len(holding) > most:
+        chosen = holding[np.sort(generator(job.seed, "gamma").choice(len(holding), most, replace=False))]
     losses = []
     with working("gamma: minimal losses of clients", len(chosen) + 1) as advance:
         about = {"steps": steps, "t": run.end}
@@ -116,6 +116,6 @@ def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[
         "global_minimum": finite(everything),
         "mean_local_minimum": finite(mean),
         "clients": len(chosen),
-        "of_clients": roster.clients,
+        "of_clients": len(holding),
         "steps": steps,
     }

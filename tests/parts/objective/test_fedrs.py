@@ -32,6 +32,12 @@ def test_classes_that_the_client_holds_are_left_alone():
     assert FedRS(alpha=0.1).logits(step.out.logits, step).tolist() == [[2.0, 4.0]]
 
 
+def test_alpha_is_not_rounded_to_float32():
+    """A run in float64 scales by 0.3 and not by the float32 next to it, which is 1e-8 away."""
+    step = seen([[2.0, 4.0]], [0], census=[3, 0])
+    assert FedRS(alpha=0.3).logits(step.out.logits, step).tolist() == [[2.0, 0.3 * 4.0]]
+
+
 def test_absent_from_the_batch_as_in_fleas_code():
     """Both classes are held, class 1 alone is in the batch: class 0 is scaled; padding of class 0 does not count."""
     step = seen([[2.0, 4.0], [6.0, 8.0]], [1, 0], weight=[1, 0], census=[3, 1])

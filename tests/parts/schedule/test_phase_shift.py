@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+import unskew.core.round as rounds
 from by_hand import Table, holding
+from unskew.core.kept import blended
 from unskew.core.method import Method
 from unskew.core.round import play_round
 from unskew.errors import InputError
@@ -92,6 +94,21 @@ def test_a_run_remembers_the_samples_that_landed():
         assert float(state.server["phase_shift"]["behind"]) == behind
         waiting = late
     assert behind
+
+
+def test_where_clients_train_on_some_of_their_samples_the_blend_counts_these(monkeypatch):
+    """With kld both n_k and N of n_k / (n_k + N) are what uploads weigh: the samples that clients were told to use."""
+    setup = ready(Method.parse("kld(willing=all)+phase_shift(2)"), tiny((5, 3, 19, 4, 17, 12, 6, 8)), cohort=6)
+    state, blends = setup.state, []
+    monkeypatch.setattr(rounds, "blended", lambda leg: blends.append(leg) or blended(leg))
+    for t in range(2):
+        behind = state.server["phase_shift"].get("behind")
+        state, _ = play_round(setup.run, state)
+        for leg in blends:
+            told = torch.from_numpy(leg.settings.per_class.sum(1)).double()
+            assert (told.numpy() < setup.job.roster.weigh[leg.clients]).any()
+            torch.testing.assert_close(leg.blend, told / (told + behind), rtol=1e-12, atol=0.0)
+        assert bool(blends) == (t > 0)
 
 
 def queued(state):

@@ -28,7 +28,8 @@ class FedFV(Aggregate):
     g_k but those of the alpha share with the largest loss is projected, g_k <- g_k - (g_k.g_i / ||g_i||^2) g_i, for
     each i of that order whose original g_i it conflicts with (g_k.g_i < 0). Their uniform mean g is then projected
     likewise (algorithm 3) against the sum of the last gradients of clients last seen i rounds ago that it conflicts
-    with, for i = tau down to 1, once tau rounds have passed. The result gets the length of the plain mean of g_k.
+    with, for i = tau down to 1, once tau rounds have passed; a round in which no upload lands is none of them. The
+    result gets the length of the plain mean of g_k.
 
     alpha: the share kept as it is. tau: how many past rounds count. The authors' defaults are 0.1 and 1; SEM's
     setting is ``fedfv(alpha=0.5, tau=0)``. Their code counts the present round as the first past one; this follows

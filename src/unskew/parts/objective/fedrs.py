@@ -45,4 +45,5 @@ class FedRS(Objective):
             assert step.out is not None
             present = soft_labels(step.out.target, logits) * step.batch.weight[:, None]
             held = present.sum(0) > 0
-        return logits * torch.where(held, 1.0, self.alpha).to(logits.dtype)
+        # in the logits' own type: two plain numbers would come as float32, and alpha rounded to it
+        return torch.where(held, logits, self.alpha * logits)

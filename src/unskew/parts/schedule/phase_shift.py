@@ -68,7 +68,7 @@ class PhaseShift(Schedule):
         cohort, ages = self._joining(play, queue, first=behind is None)
         groups = [Queue(ages, cohort.settings, None, cohort.clients)]
         if len(queue.clients):
-            queue = _corrected(replace(queue, ages=queue.ages + 1), behind, play.roster)
+            queue = _corrected(replace(queue, ages=queue.ages + 1), behind)
             groups.insert(0, queue)
         self._note(play, groups)
         landing: list[Queue] = []
@@ -196,10 +196,11 @@ def share_of_phase(whole: int, n: int, t: int) -> int:
     return (t + 1) * whole // n - t * whole // n
 
 
-def _corrected(queue: Queue, behind: Tensor | None, roster: Roster) -> Queue:
+def _corrected(queue: Queue, behind: Tensor | None) -> Queue:
     """Every client's own model will be blended with the global one (algorithm 3, line 8)."""
     assert queue.update is not None
-    own: Array = roster.weigh[queue.clients].astype(np.float64)
+    # what its upload would weigh: with ``kld`` that is not all it holds, and N is counted in the same way
+    own: Array = queue.update.examples.numpy()
     others = 0.0 if behind is None else float(behind)
     total = own + others
     keep = torch.from_numpy(np.where(total > 0, own / np.maximum(total, 1e-300), 0.0))
