@@ -23,6 +23,7 @@ from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
 from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
+from unskew.engines.replay import ready
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 
@@ -148,7 +149,8 @@ def _record(
     # recording runs the step once, on copies of what it changes
     aside = [v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)]
     traced = trace(step, [*values[:2], values[2].clone(), *aside])
-    play = rewrite_graph(traced)
+    rewrite_graph(traced)
+    play = ready(traced)
     as_written = torch.enable_grad()(step)
     given = dict(zip(["x", "y", "now", *names], values, strict=True))
     if not _does_as(as_written, play, given):
@@ -156,14 +158,15 @@ def _record(
     if first is None or not (lifted := lift_first_layers(traced, names, stepper.pool)):
         return Recording(play)
     here = FirstLayers(first.places[:clients], first.rows[:, :clients])
+    play = ready(traced)
 
     def play_lifted(*theirs: Tensor) -> None:
         params = {k.removeprefix("params/"): v for k, v in zip(given, theirs, strict=True) if "params/" in k}
-        traced(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
+        play(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
         here.end(params)
 
     return (
-        Recording(traced.forward, lifted)
+        Recording(play, lifted)
         if _does_as(as_written, play_lifted, given)
         else Recording(as_written)
     )
@@ -183,7 +186,7 @@ def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str
     return alike([mine[i] for i in moved], [theirs[i] for i in moved])
 
 
-def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
+def rewrite_graph(traced: torch.fx.GraphModule) -> None:
     """What was recorded, doing the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
@@ -191,8 +194,6 @@ def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
     _add_in_place(traced.graph)
     _make_constants_once(traced)
     traced.graph.eliminate_dead_code()
-    traced.recompile()
-    return traced.forward
 
 
 def _drop_what_does_nothing(graph: Graph) -> None:
