@@ -165,11 +165,7 @@ def _record(
         play(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
         here.end(params)
 
-    return (
-        Recording(play, lifted)
-        if _does_as(as_written, play_lifted, given)
-        else Recording(as_written)
-    )
+    return Recording(play, lifted) if _does_as(as_written, play_lifted, given) else Recording(as_written)
 
 
 def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str, Tensor]) -> bool:
