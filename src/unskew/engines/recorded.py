@@ -21,6 +21,7 @@ from torch.nn.functional import pad
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
+from unskew.engines.constants import compute_once, make_constants_once
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
 from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
 from unskew.engines.replay import ready
@@ -188,7 +189,8 @@ def rewrite_graph(traced: torch.fx.GraphModule) -> None:
     _compute_as_used(traced.graph)
     _turn_back(traced.graph)
     _add_in_place(traced.graph)
-    _make_constants_once(traced)
+    compute_once(traced.graph)
+    make_constants_once(traced)
     traced.graph.eliminate_dead_code()
 
 
@@ -220,16 +222,6 @@ def _turn_back(graph: Graph) -> None:
     for node in calls(graph, aten.t.default):
         if node.args[0].target is aten.t.default:
             swap(node, node.args[0].args[0])
-
-
-def _make_constants_once(traced: torch.fx.GraphModule) -> None:
-    made = calls(traced.graph, aten.scalar_tensor.default)
-    first, *_, last = traced.graph.nodes
-    changed = written(traced.graph, first, last)
-    for number, node in enumerate(node for node in made if node not in changed):
-        traced.register_buffer(f"constant{number}", node.target(*node.args, **node.kwargs))
-        with traced.graph.inserting_before(node):
-            swap(node, traced.graph.get_attr(f"constant{number}"))
 
 
 def _compute_as_used(graph: Graph) -> None:

@@ -33,8 +33,9 @@ def _call_directly(node: Node) -> None:
     if operation._schema.overload_name.endswith(("out", "grad_input")):  # which take results as arguments
         return
     name = operation._schema.name.removeprefix("aten::")
-    function, method = getattr(torch, name, None), getattr(torch.Tensor, name, None)
-    if callable(function) and function is getattr(torch._C._VariableFunctions, name, None):
+    function: Callable[..., Any] = getattr(torch, name, _call_directly)
+    method = getattr(torch.Tensor, name, None)
+    if function is getattr(torch._C._VariableFunctions, name, None):
         node.target = function
     elif method and method is getattr(torch._C.TensorBase, name, None):
         node.op, node.target = "call_method", name
