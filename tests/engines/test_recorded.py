@@ -24,6 +24,7 @@ from unskew.data import Federation
 from unskew.engines import first_layer
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.recorded import KEPT, aten, layout_key, rewrite_graph
+from unskew.engines.replay import ready
 from unskew.parts import PARTS
 from unskew.runs.choose_engine import choose
 from unskew.runs.spec import Spec
@@ -239,10 +240,15 @@ def test_a_direction_made_of_weights_agrees() -> None:
     assert max(float((found[k] - v).abs().max()) for k, v in expected.items()) < 1e-9
 
 
+def rewritten(traced: torch.fx.GraphModule) -> Callable[..., Tensor]:
+    """What was recorded, rewritten as a step is and made ready to be replayed."""
+    rewrite_graph(traced)
+    return ready(traced)
+
+
 def recorded_from(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """A function of two tensors, recorded and rewritten as a step is."""
-    traced = make_fx(step)(torch.ones(2, 3), torch.ones(2, 3))
-    return rewrite_graph(traced)
+    """A function of two tensors, recorded and rewritten."""
+    return rewritten(make_fx(step)(torch.ones(2, 3), torch.ones(2, 3)))
 
 
 @pytest.mark.parametrize("written", ["copy", "original", "view of the copy"])
@@ -266,7 +272,7 @@ def test_a_copy_of_what_nobody_changes_is_dropped_unless_its_type_is_another() -
         assert torch.equal(same(ones, ones), ones + ones)
     assert not run.count[aten.mul.Scalar]
     other = make_fx(lambda x: aten.mul.Scalar(x, 1.0) / 2)(torch.ones(3, dtype=torch.int64))
-    assert rewrite_graph(other)(torch.ones(3, dtype=torch.int64)).dtype == torch.float32
+    assert rewritten(other)(torch.ones(3, dtype=torch.int64)).dtype == torch.float32
 
 
 def test_a_constant_that_is_written_to_is_made_anew_each_time() -> None:
@@ -284,7 +290,7 @@ def test_a_product_is_computed_before_its_factors_change() -> None:
         return product.transpose(1, 2) + 0
 
     ones = torch.ones(1, 2, 2)
-    found = rewrite_graph(make_fx(step)(ones.clone(), ones))
+    found = rewritten(make_fx(step)(ones.clone(), ones))
     assert torch.equal(found(ones.clone(), ones), torch.full((1, 2, 2), 2.0))
 
 

@@ -113,6 +113,7 @@ class ClientResult:
     drawn: int = 0  # of which it trained on
     message: Message | None = None  # in place of the trained parameters, where they are encoded
     sent: int = 0  # its bytes
+    went: float | None = None  # how far this leg took the model, where it is measured beside training
     sound: bool = True  # all numbers are finite; judged where models are summed as they come
 
 

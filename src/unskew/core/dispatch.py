@@ -171,11 +171,18 @@ def gather_results(
         memory=memory,
         held=torch.tensor([r.at_hand for r in returns], dtype=torch.int64),
         drawn=torch.tensor([r.drawn for r in returns], dtype=torch.int64),
+        went=_told([r.went for r in returns]),
         messages=messages,
         sent=upload_bytes(job, [r.sent for r in returns], template)
         if leg.upload and job.method.encoders
         else no_rows(),
     )
+
+
+def _told(values: list[float | None]) -> Tensor:
+    """A number for each row, or none at all where not every row has one."""
+    found = [value for value in values if value is not None]
+    return torch.tensor(found, dtype=torch.float64) if len(found) == len(values) else no_rows()
 
 
 def _own_statistics(job: Job, params: Tree, clients: int) -> Tree:

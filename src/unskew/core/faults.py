@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from unskew.core.types import Ids, Memory, Tree, Update, as_table, side_by_side
+from unskew.core.types import Ids, Memory, Tree, Update, as_table, no_rows, side_by_side
 from unskew.errors import InputError
 from unskew.seeds import generator
 
@@ -58,7 +58,7 @@ class Faults:
             return torch.where(rows, torch.nan, value) if value.is_floating_point() else value
 
         params = {k: spoilt(v) for k, v in update.params.items()}
-        return replace(update, params=params)
+        return replace(update, params=params, went=no_rows())
 
     def arrived(
         self, update: Update, waiting: Memory, seed: int, t: int, leg: int
@@ -77,7 +77,10 @@ def finite(update: Update) -> npt.NDArray[np.bool_]:
     """Which rows hold only finite numbers, in their model and in what parts report."""
     if (sound := getattr(update, "sound", None)) is not None:  # an update of sums has looked already
         return np.asarray(sound)
-    return finite_rows([update.params, *update.uploads.values()], len(update)).numpy()
+    models = [update.params]
+    if len(update.went) == len(update) and torch.isfinite(update.went).all():
+        models = []  # who went a finite way from a finite model is at one
+    return finite_rows([*models, *update.uploads.values()], len(update)).numpy()
 
 
 def finite_rows(trees: Iterable[Tree], count: int) -> Tensor:

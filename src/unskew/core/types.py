@@ -122,14 +122,18 @@ def weighted_sum(
 def _weighted_sum(given: Tensor, weights: Tensor, less: Tensor | None) -> Tensor:
     """The same of tables, a number for each column."""
     wide = weights.to(given.device, torch.float64)[None]
+    shared = less is not None and less.stride(0) == 0  # one row for all, which is converted once
     total = torch.empty(given.shape[1], dtype=torch.float64, device=given.device)
     step = COLUMNS if given.device.type == "cpu" else max(1, given.shape[1])
     for left in range(0, given.shape[1], step):
         columns = slice(left, left + step)
+        base = less[:1, columns].to(torch.float64) if less is not None and shared else None
         for start in range(0, given.shape[0], BLOCK):
             block = slice(start, start + BLOCK)
             here = given[block, columns].to(torch.float64, copy=True)
-            if less is not None:
+            if base is not None:
+                here -= base
+            elif less is not None:
                 here -= less[block, columns]
             summed = (wide[:, block] @ here)[0]
             total[columns] = total[columns] + summed if start else summed
@@ -280,6 +284,9 @@ class Update:
     drawn: Tensor = field(default_factory=no_rows)  # [k] int64: of how many of them it trained
     messages: list[Message] = field(default_factory=list)  # in place of the trained parameters, until decoded
     sent: Tensor = field(default_factory=no_rows)  # [k] int64: bytes of each upload, where it is encoded
+    went: Tensor = field(
+        default_factory=no_rows
+    )  # [k] float64: |params - base|, where whoever trained has told
 
     def __len__(self) -> int:
         return len(self.rows)

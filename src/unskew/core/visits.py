@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 AT_ONCE = 64 << 20
 """Bytes of models whose change is looked at together: of many large models no second copy is made."""
 
+LONG = 2**14
+"""Numbers in a row from which on a processor goes through rows one by one, three times as fast as along one axis."""
+
 
 def visit_told(leg: Leg, update: Update) -> dict[str, Any]:
     """One leg for the log: how models came (``by``, and from whom), who trained, with which loss and how far it moved.
@@ -41,6 +44,8 @@ def change_norms(update: Update) -> list[float] | None:
     """How far each client's model moved; None where an engine has kept only their sum."""
     if getattr(update, "sound", None) is not None:
         return None
+    if len(update.went) == len(update):
+        return update.went.tolist()
     models = {k: v for k, v in update.params.items() if v.is_floating_point()}
     if not (models and len(update)):
         return [0.0] * len(update)
@@ -54,6 +59,8 @@ def change_norms(update: Update) -> list[float] | None:
 def _row_norms(ends: Tensor, begins: Tensor) -> Tensor:
     """The norm of the change in each row of two tables."""
     step = max(1, AT_ONCE // max(1, ends[:1].nbytes))
+    if ends.device.type == "cpu" and ends.shape[1] >= LONG:
+        step = 1
     changes = (ends[at : at + step] - begins[at : at + step] for at in range(0, len(ends), step))
     return torch.cat([torch.linalg.vector_norm(c, dim=1, dtype=torch.float64) for c in changes])
 

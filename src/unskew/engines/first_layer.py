@@ -129,8 +129,6 @@ def lift_first_layers(traced: GraphModule, names: list[str], pool: Pool) -> tupl
             flat = call(aten.view.default, (moves, [-1, width]))
             call(aten.index_add_.default, (flat, 0, at, moved), {"alpha": -update.kwargs["alpha"]})
         graph.erase_node(update)
-    graph.eliminate_dead_code()
-    traced.recompile()
     return tuple(found)
 
 

@@ -21,8 +21,10 @@ from torch.nn.functional import pad
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
+from unskew.engines.constants import compute_once, make_constants_once
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
 from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
+from unskew.engines.replay import ready
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
 
 
@@ -148,7 +150,8 @@ def _record(
     # recording runs the step once, on copies of what it changes
     aside = [v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)]
     traced = trace(step, [*values[:2], values[2].clone(), *aside])
-    play = rewrite_graph(traced)
+    rewrite_graph(traced)
+    play = ready(traced)
     as_written = torch.enable_grad()(step)
     given = dict(zip(["x", "y", "now", *names], values, strict=True))
     if not _does_as(as_written, play, given):
@@ -156,17 +159,14 @@ def _record(
     if first is None or not (lifted := lift_first_layers(traced, names, stepper.pool)):
         return Recording(play)
     here = FirstLayers(first.places[:clients], first.rows[:, :clients])
+    play = ready(traced)
 
     def play_lifted(*theirs: Tensor) -> None:
         params = {k.removeprefix("params/"): v for k, v in zip(given, theirs, strict=True) if "params/" in k}
-        traced(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
+        play(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
         here.end(params)
 
-    return (
-        Recording(traced.forward, lifted)
-        if _does_as(as_written, play_lifted, given)
-        else Recording(as_written)
-    )
+    return Recording(play, lifted) if _does_as(as_written, play_lifted, given) else Recording(as_written)
 
 
 def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str, Tensor]) -> bool:
@@ -183,16 +183,15 @@ def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str
     return alike([mine[i] for i in moved], [theirs[i] for i in moved])
 
 
-def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
+def rewrite_graph(traced: torch.fx.GraphModule) -> None:
     """What was recorded, doing the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
     _turn_back(traced.graph)
     _add_in_place(traced.graph)
-    _make_constants_once(traced)
+    compute_once(traced.graph)
+    make_constants_once(traced)
     traced.graph.eliminate_dead_code()
-    traced.recompile()
-    return traced.forward
 
 
 def _drop_what_does_nothing(graph: Graph) -> None:
@@ -223,16 +222,6 @@ def _turn_back(graph: Graph) -> None:
     for node in calls(graph, aten.t.default):
         if node.args[0].target is aten.t.default:
             swap(node, node.args[0].args[0])
-
-
-def _make_constants_once(traced: torch.fx.GraphModule) -> None:
-    made = calls(traced.graph, aten.scalar_tensor.default)
-    first, *_, last = traced.graph.nodes
-    changed = written(traced.graph, first, last)
-    for number, node in enumerate(node for node in made if node not in changed):
-        traced.register_buffer(f"constant{number}", node.target(*node.args, **node.kwargs))
-        with traced.graph.inserting_before(node):
-            swap(node, traced.graph.get_attr(f"constant{number}"))
 
 
 def _compute_as_used(graph: Graph) -> None:

@@ -49,6 +49,7 @@ class RecordedStep(LocalStep):
         self.training, self.known, self.sizes = training, known, sizes
         # under plain SGD a weight's gradient that is a product may be added to it as it is computed
         self.joins = isinstance(self.rule, SGD) and not (self.rule.momentum or self.rule.decay)
+        self._moves: dict[float, Tensor] = {}  # by the rate
         self._held: tuple[list[Tensor], list[Tensor]] | None = None
         self._recordings: dict[Any, Play | None] = {}
 
@@ -68,10 +69,13 @@ class RecordedStep(LocalStep):
             return super().__call__(params, inputs, state, rate, count, losses, padded)
         before, after = self._held
         seed = [] if inputs.seed is None else [inputs.seed]
-        move = torch.tensor(-float(rate), dtype=inputs.x.dtype)
+        draws = tree_leaves(inputs.draws) if any(inputs.draws.values()) else []
+        rate = float(rate)
+        if rate not in self._moves:
+            self._moves[rate] = torch.tensor(-rate, dtype=inputs.x.dtype)
         with torch.no_grad():
             *found, value = play(
-                *before, inputs.x, inputs.y, inputs.weight, *after, *tree_leaves(inputs.draws), *seed, move
+                *before, inputs.x, inputs.y, inputs.weight, *after, *draws, *seed, self._moves[rate]
             )
             grads = {k: g for k, g in zip(params, found, strict=True) if g is not None}
             self.rule.step({k: params[k] for k in grads}, grads, state, rate, count)
@@ -119,6 +123,10 @@ class RecordedStep(LocalStep):
             left = iter(given)  # all but the last, by which rewrites move weights
             weights, here = tree_unflatten([next(left) if isinstance(v, Tensor) else v for v in leaves], form)
             weights = {k: v.detach().requires_grad_() for k, v in weights.items()}
+            if (
+                not padded
+            ):  # each sample weighs 1, and what follows from that need not be computed in every step
+                here = here._replace(weight=torch.ones(len(here.y), dtype=here.weight.dtype))
             grads, value = LocalStep.gradients(self, weights, here, padded)
             return [*grads.values(), value]
 

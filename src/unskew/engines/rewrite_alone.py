@@ -12,6 +12,7 @@ from torch.fx import Graph, GraphModule
 from unskew.engines.dense_products import mkl_is_half_as_fast, multiply_by_onednn
 from unskew.engines.graph import aten, calls, form, owner, swap
 from unskew.engines.recorded import rewrite_graph
+from unskew.engines.replay import ready
 
 
 def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
@@ -26,9 +27,7 @@ def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
     _add_products(traced.graph, weights)
     if mkl_is_half_as_fast():
         multiply_by_onednn(traced.graph)
-    traced.graph.eliminate_dead_code()
-    traced.recompile()
-    return traced.forward
+    return ready(traced)
 
 
 def _sum_biases_apart(graph: Graph) -> None:

@@ -10,11 +10,13 @@ is a seam of its own (``unskew.engines.carrier``).
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from unskew.arrays import Array
 from unskew.core.client import ClientResult
@@ -29,7 +31,7 @@ from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.mapped import is_mapped
 from unskew.engines.carrier import Carrier, InProcess
 from unskew.engines.cpu.pieces import Judgement, SharedSamples, WorkPiece, answer, as_sent, shareable
-from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights
+from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights, sum_is_all
 from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
@@ -65,6 +67,7 @@ class FastCPU(Here):
         self.count, self.block, self.record = workers or cores(), block, record
         self.crew: Carrier | None = None
         self.boards: dict[str, Board] = {}
+        self.lent: list[weakref.ref[Tensor]] = []  # what updates show of the board of answers
         self.told: dict[str, object] = {}
         self.loads_script = False
         self._stacks: tuple[Job, int] | None = None
@@ -104,6 +107,8 @@ class FastCPU(Here):
         models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
         if only_sum(job, leg):
             return self._summed(job, leg, rows, round_inputs, models)
+        if any(model() is not None for model in self.lent):  # somebody keeps what was on it
+            self.boards.pop("answers", None)
         answers = self._board("answers", template, len(leg.clients))
         models.write(0, leg.anchor or template, False)
         models.write(1, leg.start, leg.stacked)
@@ -116,10 +121,16 @@ class FastCPU(Here):
         returns = [as_sent(back[int(row)]) for row in rows]
         if returns[0].message is not None:
             return gather_results(job, leg, rows, returns)
-        at = torch.from_numpy(rows)
-        params = {k: v[at] for k, v in answers.tree().items()}
+        at, whole = torch.from_numpy(rows), sum_is_all(job, leg)
+        if whole and len(rows) == len(
+            leg.clients
+        ):  # summed before there is another leg, so it need not be copied
+            params = {k: v[: len(rows)] for k, v in answers.tree().items()}
+            self.lent = [weakref.ref(v) for v in params.values()]
+        else:
+            params = {k: v[at] for k, v in answers.tree().items()}
         base = {k: v[at] for k, v in leg.start.items()} if leg.stacked else leg.start
-        moved = {k: params[k] - base[k] for k in job.net.trainable}
+        moved = {} if whole else {k: params[k] - base[k] for k in job.net.trainable}
         if leg.carry is not None:
             moved = {k: v + leg.carry.moved[k][at] for k, v in moved.items()}
         return gather_results(job, leg, rows, returns, params, moved)

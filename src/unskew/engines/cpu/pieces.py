@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -141,12 +142,26 @@ def carried_out(
         else _added(setup["sums"], train, together, client_jobs, work.adds)
     )
     back: dict[int, ClientResult] = {}
-    for row, done in zip(work.rows, returns, strict=True):
+    for row, client_job, done in zip(work.rows, client_jobs, returns, strict=True):
         if work.adds is None and done.message is None:
             setup["answers"].write(int(row), done.params, False)
-            done = replace(done, params={})
+            done = replace(done, params={}, went=_how_far(setup["job"], client_job, done))
         back[int(row)] = _to_send(replace(done, moved={}))
     return back
+
+
+def _how_far(job: Job, client_job: ClientJob, done: ClientResult) -> float | None:
+    """How far the leg took a model, measured where its numbers are at hand: the server has all clients' to look at,
+    while every core waits for it. On a GPU each look would be waited for."""
+    if next(iter(client_job.start.values())).device.type != "cpu":
+        return None
+    names = [*job.net.trainable, *(job.net.buffers if job.batch_norm == "average" else ())]
+    known = done.moved if client_job.before is None else {}
+    total = 0.0
+    for name in (name for name in names if done.params[name].is_floating_point()):
+        change = known[name] if name in known else done.params[name] - client_job.start[name]
+        total += float(torch.linalg.vector_norm(change, dtype=torch.float64)) ** 2
+    return math.sqrt(total)
 
 
 def _there(tree: Any, device: torch.device | str) -> Any:

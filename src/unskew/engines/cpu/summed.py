@@ -63,6 +63,11 @@ class Summed(Update):
 
 def only_sum(job: Job, leg: Leg) -> bool:
     """Whether a leg's models are asked for as a sum alone, and are large enough for that to matter."""
+    return sum_is_all(job, leg) and len(leg.clients) * nbytes(leg.start) > LARGEST_STACK
+
+
+def sum_is_all(job: Job, leg: Leg) -> bool:
+    """Whether a leg's models are asked for as a sum alone."""
     rows_needed = job.batch_norm != "average"
     rows_needed = rows_needed or any(o.needs.single_models for o in job.method.objective)
     unknown = not job.roster.counted and any(part.reweighs for part in job.method.prepare)
@@ -71,7 +76,7 @@ def only_sum(job: Job, leg: Leg) -> bool:
     if linear and any(o.needs.plain_mean for o in job.method.objective):
         one, other = raw_weights(job, torch.tensor([1.0, 2.0], dtype=torch.float64)).tolist()
         linear = one == other  # else the rule's sum is not the part's
-    return linear and len(leg.clients) * nbytes(leg.start) > LARGEST_STACK
+    return linear
 
 
 def raw_weights(job: Job, examples: Tensor) -> Tensor:
