@@ -222,14 +222,21 @@ def parse_one(text: str, kind: str) -> Call:
     return calls[0]
 
 
-def path_and_options(text: str) -> tuple[str, str]:
-    """``a/b.csv(label=x)`` as the path and its options; brackets of a path that is there belong to it."""
-    if not text.rstrip().endswith(")") or os.path.exists(os.path.expanduser(text)):
+def path_and_options(text: str, folder: str | os.PathLike[str] = "") -> tuple[str, str]:
+    """``a/b.csv(label=x)`` as the path and its options; brackets of a path that is there belong to it.
+
+    A path that is not whole is looked for in ``folder``, else where the process is.
+    """
+
+    def exists(path: str) -> bool:
+        return os.path.exists(os.path.join(folder, os.path.expanduser(path)))
+
+    if not text.rstrip().endswith(")") or exists(text):
         return text, ""
     brackets = [match.start() for match in re.finditer(r"\(", text) if match.start()]
     if not brackets:
         return text, ""
-    there = [at for at in brackets if os.path.exists(os.path.expanduser(text[:at].strip()))]
+    there = [at for at in brackets if exists(text[:at].strip())]
     at = there[-1] if there else brackets[0]
     return text[:at].strip(), text[at:]
 
@@ -352,6 +359,12 @@ def convert(value: Any, wanted: Any, where: str) -> Any:
     if origin is tuple:
         if isinstance(value, (list, tuple)):
             return tuple(convert(v, options[0], where) for v in value)
+        try:
+            convert(value, options[0], where)
+        except InputError:
+            pass  # nor would it do as the only item
+        else:
+            raise InputError(f"{where} must be {in_words(wanted)}; write [{write_value(value)}]")
     elif wanted is type(None):
         if value is None:
             return None

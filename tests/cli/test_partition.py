@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unskew.cli import main
@@ -175,3 +176,14 @@ def test_a_failed_command_keeps_the_old_file(tmp_path: Path) -> None:
     (tmp_path / "p.npz").write_text("old")
     assert main(["partition", "digits", "dirichlet(-1)", "--clients", "5", "-o", "p.npz"]) == 2
     assert (tmp_path / "p.npz").read_text() == "old"
+
+
+def test_a_partition_is_not_saved_over_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``-o own.npz`` is easily typed, and the samples would be gone."""
+    np.savez(tmp_path / "own.npz", x=np.random.default_rng(0).normal(size=(30, 3)), y=np.arange(30) % 3)
+    before = (tmp_path / "own.npz").read_bytes()
+    for data in ("own.npz", "./own.npz(test=0.5)"):
+        assert main(["partition", data, "iid", "--clients", "3", "-o", "own.npz"]) == 2
+        said = "error: own.npz is the data that is read, and would be lost; write to another file"
+        assert capsys.readouterr().err.strip() == said
+    assert (tmp_path / "own.npz").read_bytes() == before

@@ -176,6 +176,11 @@ class Endless(IterableDataset):  # type: ignore[type-arg]
             {"label": "outcome"},
             "in the frame of client 'b' there is no shared column 'q'",
         ),
+        (
+            {"a": frame(9, 0), "b": frame(9, 0)},
+            {"label": "outcom"},
+            "in the frame of client 'a' there is no label column 'outcom'; did you mean 'outcome'?",
+        ),
     ],
 )
 def test_bad_clients_are_refused_in_one_sentence(clients: dict, options: dict, message: str) -> None:  # type: ignore[type-arg]

@@ -110,6 +110,10 @@ def test_the_command_writes_the_model_of_a_round(
         (["-o", "model.pt2", "--round", "7"], "but not of round 7"),
         (["-o", "model.pt2", "--client", "0"], "client 0 has no model of its own"),
         (["-o", "model.pt2", "--client", "0", "--round", "1"], "client and round name two models"),
+        (
+            ["-o", "{run}/model.safetensors"],
+            "is what the run itself keeps, in a form of its own; write to another",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -118,7 +122,7 @@ def test_bad_input_is_one_sentence(
 ) -> None:  # fmt: skip
     """Exit code 2, and nothing is written."""
     monkeypatch.chdir(tmp_path)
-    assert main(["export", str(run.path), *words]) == 2
+    assert main(["export", str(run.path), *(word.format(run=run.path) for word in words)]) == 2
     said = " ".join(capsys.readouterr().err.split())
     assert sentence in said
     assert not list(tmp_path.iterdir())

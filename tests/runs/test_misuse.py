@@ -17,6 +17,7 @@ from unskew.cli import main
 from unskew.core.method import Method
 from unskew.core.slots import Objective
 from unskew.errors import InputError
+from unskew.report import write_report
 from unskew.runs.spec import Spec
 
 
@@ -192,6 +193,11 @@ def test_a_run_whose_answers_were_mostly_refused_says_so(tmp_path, capsys):
         ({"spec": {"rounds": 1}}, "run takes a Spec, or settings by name"),
         ({"spec": "digits"}, "run takes a Spec, or settings by name"),
         ({"out": 5}, "out is a folder's path, not 5"),
+        ({"out": ""}, "out is a folder's path, not ''"),
+        ({"out": "a\0b"}, "out is a folder's path, not "),
+        ({"method": ""}, "method is empty; write a name, or leave it out"),
+        ({"partition": " "}, "partition is empty; write a name, or leave it out"),
+        ({"target": 0.9}, r"target must be a list, each item a number; write \[0.9\]"),
         ({"progress": "x"}, "progress is True, False or an object with advance"),
         (
             {"data": "digits", "dataset": "mnist"},
@@ -206,6 +212,37 @@ def test_runs_asked_for_in_another_way(given, said):
         unskew.run(given.pop("spec", None), **settings | given)
     with pytest.raises(InputError, match="the run to resume is a folder's path, not 5"):
         unskew.resume(5)
+    with pytest.raises(InputError, match="the run to load is a folder's path, not 5"):
+        unskew.load_run(5)
+    with pytest.raises(InputError, match="a report is of runs, or of folders that hold them, not of 5"):
+        write_report([5], "report.html")
+    with pytest.raises(InputError, match=r'a partition is written like "dirichlet\(0.1\)", not 5'):
+        unskew.partition([0, 1], 5, 2)
+
+
+def test_what_is_asked_of_a_run_in_another_way(tmp_path, monkeypatch):
+    """No samples, a round by its name, a file that is none."""
+    monkeypatch.chdir(tmp_path)
+    ended = unskew.run(clients=5, cohort=2, rounds=1, model="linear", progress=False, out="run")
+    for samples in (np.zeros((0, 1, 8, 8)), np.zeros((0, 8, 8)), []):
+        with pytest.raises(InputError, match="x has no samples; give at least one"):
+            ended.predict(samples)
+    with pytest.raises(InputError, match="round is a whole number, not 'last'"):
+        ended.model_of("last")
+    with pytest.raises(InputError, match="what a model is written to is a file's path, not None"):
+        ended.save(None)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning", "ignore:The .grad attribute")
+def test_models_and_tensors_without_what_is_needed():
+    """A scripted module hides its layers, and a tensor on the device meta has no numbers."""
+    x, y = torch.zeros(20, 5), [0, 1] * 10
+    with pytest.raises(InputError, match=r"is scripted \(torch.jit\), so its layers cannot be reached"):
+        unskew.run(
+            dataset=(x, y), model=torch.jit.script(nn.Linear(5, 2)), clients=2, rounds=1, progress=False
+        )
+    with pytest.raises(InputError, match="x is a tensor on the device 'meta', which holds no numbers"):
+        unskew.run(dataset=(x.to("meta"), y), clients=2, rounds=1, progress=False)
 
 
 def test_no_progress_is_silence(capsys):

@@ -189,6 +189,10 @@ def test_a_file_is_read_as_the_one_that_its_model_was_trained_on(
             ["{folder}/run", "{folder}/run"],
             "this model takes rows with the columns pressure, sex, not pictures",
         ),
+        (
+            ["{folder}/run", "{folder}/patients.csv", "-o", "{folder}/patients.csv"],
+            "{folder}/patients.csv is the data that is read, and would be lost; write to another file",
+        ),
     ],
 )
 def test_bad_input_is_one_sentence(
@@ -378,3 +382,18 @@ def test_a_client_that_is_not_there_is_named_beside_those_who_are(patients: Path
             InputError, match="there is no client 3: clients of this run have the numbers 0 to 2"
         ):
             one.predict(patients / "patients.csv", client=3)
+
+
+def test_what_is_missing_after_training_is_told_so(patients: Path) -> None:
+    """Another rule would be a setting of training, and a row of no client has no scale of its own."""
+    rows = pd.read_csv(patients / "patients.csv").dropna()
+    settings = {"by": "site", "cohort": 3, "rounds": 1, "progress": False}
+    plain = unskew.run(dataset=unskew.from_frame(rows, "outcome", "site"), **settings)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"; fill them in, or train with a rule for them, impute=median, "):
+        plain.predict(rows.assign(pressure=np.nan))
+    own = unskew.from_frame(rows, "outcome", "site", fit="client")
+    scaled = unskew.run(dataset=own, **settings)  # type: ignore[arg-type]
+    with pytest.raises(
+        InputError, match=r"^column 'site' of the frame, which says whose a row is, is empty in"
+    ):
+        scaled.predict(rows.assign(site=None))

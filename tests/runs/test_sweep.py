@@ -188,6 +188,7 @@ def test_a_dry_run_reads_the_data_and_asks_the_parts(
     [
         ({}, 'there is nothing to sweep; give values, e.g. [sweep] with seed = "0-4"'),
         ({"seed": [1, 1]}, "the cells seed=1 and seed=1 are the same; sweep each value once"),
+        ({"lr": [1, 1.0]}, "the cells lr=1 and lr=1.0 are the same; sweep each value once"),
         ({"lr": [0.1, -1]}, "cell lr=-1: lr must be above 0, not -1.0"),
         (
             {"seed": 3},
@@ -364,3 +365,44 @@ def test_a_sweep_says_which_settings_it_chooses_and_on_what(tmp_path: Path) -> N
     (choice,) = choices(found, grid)
     assert (choice.settings, choice.on, choice.value, choice.test) == ("lr=0.2", "validation", 0.7, 0.8)
     assert choices([cell for cell in found if cell.spec.lr == 0.1], {"seed": [0, 1]}) == []
+
+
+def test_a_grid_in_python_may_be_any_list(tmp_path: Path) -> None:
+    """A tuple or a range is as good as a list."""
+    names = ["seed=0", "seed=1", "seed=2"]
+    for seeds in (range(3), (0, 1, 2), "0-2"):
+        assert [cell.name for cell in cells(TINY, {"seed": seeds}, tmp_path)] == names
+
+
+class Counted(type(Path())):  # type: ignore[misc]
+    """A path that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return super().__eq__(other)
+
+    __hash__ = Path.__hash__
+
+
+def test_a_large_grid_is_not_compared_cell_by_cell(tmp_path: Path) -> None:
+    """Twenty thousand cells took three minutes before the first began."""
+    assert len(cells(TINY, {"seed": "0-999"}, Counted(tmp_path))) == 1000
+    assert Counted.compared < 2000
+
+
+@pytest.mark.parametrize(
+    ("grid", "out", "options", "sentence"),
+    [
+        (None, "out", {}, 'a grid is a dictionary of settings, such as {"seed": "0-4"}, not None'),
+        ({"seed": [0]}, None, {}, "out is a folder's path, not None"),
+        ({"seed": [0]}, "", {}, "out is a folder's path, not ''"),
+        ({"seed": [0]}, "out", {"on": "slurm"}, 'on is "here" or "ray", not \'slurm\''),
+        ({"seed": [0]}, "out", {"processes": "two"}, "processes must be a whole number, not two"),
+    ],
+)
+def test_what_a_sweep_in_python_takes(grid: Any, out: Any, options: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as problem:
+        sweep(grid, out, **options)
+    assert str(problem.value) == sentence

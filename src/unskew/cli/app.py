@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import gc
+import io
 import sys
 import warnings
 from functools import cache
@@ -82,6 +83,13 @@ def _name(command: Any) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
+    if arguments is None:
+        for stream in (
+            sys.stdout,
+            sys.stderr,
+        ):  # a pipe in Latin-1 has no alpha, and must not end the command
+            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+                stream.reconfigure(errors="backslashreplace")
     try:
         return _main(sys.argv[1:] if arguments is None else arguments)
     finally:

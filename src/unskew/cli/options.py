@@ -110,14 +110,19 @@ def loaded(
 ) -> Dataset:
     """The data set that the shared options name; a column named ``client`` is there to split by."""
     from unskew.data import load
-    from unskew.data.load import TABLES
+    from unskew.data.load import TABLES, is_path, kind_of_own
+    from unskew.expression import path_and_options
+    from unskew.runs.load_data import check_column
 
     if data is None:
         raise InputError("which data? name a data set (see 'unskew datasets') or a file, e.g. digits")
-    if data.partition("(")[0].lower().endswith(TABLES):
+    path = path_and_options(data)[0]
+    if path.lower().endswith(TABLES):
         chosen = {key: value for key, value in (("label", label), ("client", client)) if value is not None}
         with spelt("label", "client", "features", "drop", "impute", "fit"):
             return load(data, data_folder, **chosen, **table.given())
+    if is_path(path):
+        kind_of_own(Path(path).expanduser())  # what is no data at all is not helped by leaving a flag out
     if about_columns := next(iter(table.given()), None):
         raise InputError(
             f"--{about_columns} is about the columns of a table (.csv, .parquet), but {data} is none; leave it out"
@@ -127,10 +132,8 @@ def loaded(
             f"--label names a column of a table (.csv, .parquet), but {data} is none; leave it out"
         )
     dataset = load(data, data_folder)
-    if client is not None and client not in dataset.columns:
-        raise InputError(
-            f"{dataset.name} has no column {client!r}; it has {', '.join(dataset.columns) or 'none to split by'}"
-        )
+    if client is not None:
+        check_column(dataset, client)
     return dataset
 
 

@@ -115,8 +115,12 @@ def _make(
     as_json: bool,
 ) -> None:
     from unskew.data.partition.by import column_of
+    from unskew.expression import path_and_options
+    from unskew.places import refuse_replacing
 
     targets = options.checked_outputs(out, picture)
+    if targets.partition is not None and data is not None:
+        refuse_replacing(targets.partition, path_and_options(data)[0])
     dataset = options.loaded(data, data_folder, label, client or column_of(expression), columns)
     part = options.split(dataset, expression, clients, seed, fraction, samples_per_client, min_samples, emd)
     from unskew.report.about import about

@@ -13,6 +13,7 @@ import typer
 from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.errors import InputError
+from unskew.places import refuse_replacing
 
 if TYPE_CHECKING:
     from unskew.runs.predict import Prediction
@@ -45,6 +46,7 @@ def predict(
     """Use a run's model: the class of every row or picture, and how probable each class is."""
     if out is not None:
         _check(out)
+        refuse_replacing(out, file)
     from unskew.runs.saved_model import load_run
 
     found = load_run(run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,10 +40,12 @@ class Place:
     def first(self, mask: Array) -> str:
         return self.row(int(np.flatnonzero(mask)[0]))
 
-    def empty(self, column: str, gap: Array) -> InputError:
+    def empty(self, column: str, gap: Array, trained: bool) -> InputError:
+        rules = "impute=median, impute=most_frequent or impute=drop"
         return InputError(
             f"column {column!r} of {self.where} is empty or NaN in {int(gap.sum())} of {len(gap)} rows, first in "
-            f"{self.first(gap)}; fill them in, or write impute=median, impute=most_frequent or impute=drop"
+            f"{self.first(gap)}; fill them in, or "
+            + (f"train with a rule for them, {rules}" if trained else f"write {rules}")
         )
 
 
@@ -52,7 +55,7 @@ def is_numeric(values: Series, impute: Impute | None, place: Place) -> bool:
 
     if pandas.api.types.is_bool_dtype(values) or pandas.api.types.is_numeric_dtype(values):
         return True
-    parsed = pandas.to_numeric(values, errors="coerce")
+    parsed = _coerced(values)
     stray = np.array(parsed.isna() & values.notna())
     if not parsed.notna().any():
         return False
@@ -74,10 +77,27 @@ def is_mark(value: Any) -> bool:
 
 
 def parse_numbers(values: Series) -> Array:
-    """A column's numbers as float64; what is none is NaN."""
+    """A column's numbers as float64; what is none is NaN, what is too large for one infinite."""
+    return np.array(_coerced(values).astype(float).to_numpy(np.float64, copy=True))
+
+
+def _coerced(values: Series) -> Series:
+    """Numbers as pandas reads them; of words NaN. It stumbles over whole numbers of hundreds of digits."""
     import pandas
 
-    return pandas.to_numeric(values, errors="coerce").astype(float).to_numpy(np.float64, copy=True)
+    try:
+        return pandas.to_numeric(values, errors="coerce")
+    except OverflowError:
+        return values.map(_number)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except (TypeError, ValueError):
+        return math.nan
 
 
 def numbers_of(values: Series, place: Place) -> Array:

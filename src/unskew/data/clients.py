@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,7 +63,8 @@ def gather_clients(
     if not isinstance(clients, Mapping) or not clients:
         raise InputError(f"from_clients takes a dictionary of clients' names, each with {FORMS}")
     names = tuple(str(client) for client in clients)
-    if twice := next((who for k, who in enumerate(names) if who in names[:k]), None):
+    if len(set(names)) < len(names):
+        twice = next(who for who, count in Counter(names).items() if count > 1)
         raise InputError(f"two clients are called {twice!r}; give every client its own name")
     given = list(clients.values())
     if any(_is_frame(one) or (isinstance(one, (tuple, list)) and one and _is_frame(one[0])) for one in given):
@@ -270,6 +272,8 @@ def _frames(
         _frame_pair(one, f"the frame of client {who!r}", table) for who, one in zip(names, given, strict=True)
     ]
     label = table["label"] or Table().label_of(pairs[0][0], Place(f"the frame of client {names[0]!r}", 0))
+    if label not in pairs[0][0].columns:
+        raise no_column("label", label, pairs[0][0], f"the frame of client {names[0]!r}")
     owner = "client"
     while any(owner in frame.columns for pair in pairs for frame in pair if frame is not None):
         owner += "_"

@@ -81,11 +81,14 @@ class Columns:
         """The names of the model's inputs: ``age``, ``sex=f``, ``sex=m``."""
         return (*self.numbers, *(f"{w}={c}" for w in self.words for c in self.categories[w]))
 
-    def rows(self, frame: DataFrame, where: str, first: int = 2) -> tuple[Array, Array]:
+    def rows(
+        self, frame: DataFrame, where: str, first: int = 2, trained: bool = False
+    ) -> tuple[Array, Array]:
         """(features [n, width] of float32, which rows have any).
 
         Where ``impute`` is ``drop`` a row with a missing value has none; without a rule it is refused. ``first``
-        is how the first row is counted in complaints: a line of a text file, or 0.
+        is how the first row is counted in complaints: a line of a text file, or 0. Once a model is ``trained`` it is
+        too late for another rule.
         """
         lacking = [c for c in self.used if c not in frame.columns]
         if lacking:
@@ -102,7 +105,7 @@ class Columns:
         whole = np.ones(len(frame), bool)
         for column, gap in gaps.items():
             if gap.any() and self.impute is None:
-                raise place.empty(column, gap)
+                raise place.empty(column, gap, trained)
             if self.impute == "drop":
                 whole &= ~gap
         owners = self._owners(frame, place)
@@ -132,6 +135,12 @@ class Columns:
                 "means (fit=client); add the column"
             )
         owner = each_value(frame[column], client_word)
+        if (nobody := missing_words(owner)).any():
+            raise InputError(
+                f"column {column!r} of {place.where}, which says whose a row is, is empty in "
+                f"{place.first(nobody)}, and this model scales every client's rows by its own means (fit=client); "
+                "fill it in"
+            )
         unknown_to = {name for name in set(owner.tolist()) if name not in self.sites}
         strange = np.flatnonzero([name in unknown_to for name in owner]) if unknown_to else np.zeros(0, int)
         if self.sites and len(strange):

@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unskew.arrays import Array
+from unskew.data.cells import listed
 from unskew.data.dataset import Dataset
 from unskew.data.own import from_arrays
 from unskew.errors import InputError
 from unskew.machine.memory import refuse_larger
+from unskew.notices import warn
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _TRAIN = ("train", "training")
@@ -147,7 +149,9 @@ def _stacked(raw: Sequence[Any], grey: bool) -> Array:
 
 
 def _sub_folder(path: Path, names: tuple[str, ...]) -> Path | None:
-    return next((path / name for name in names if (path / name).is_dir()), None)
+    """The folder of one of these names, in capitals or not."""
+    there = {folder.name.lower(): folder for folder in reversed(_sub_folders(path))}
+    return next((there[name] for name in names if name in there), None)
 
 
 def _files(folder: Path) -> list[tuple[Path, str]]:
@@ -160,7 +164,25 @@ def _files(folder: Path) -> list[tuple[Path, str]]:
         found += [(file, group.name) for file in images]
     if not found:
         raise InputError(f"{folder} holds no images by class; make a sub-folder of images for each class")
+    _warn_of_sites(folder, [file.relative_to(folder).parts for file, _ in found])
     return found
+
+
+def _warn_of_sites(folder: Path, parts: list[tuple[str, ...]]) -> None:
+    """A folder for each site with one for each class in it: the sites would be the classes, without a word."""
+    inner: dict[str, set[str]] = {}
+    for group, *below in parts:
+        if len(below) < 2:
+            return  # this one holds images itself
+        inner.setdefault(group, set()).add(below[0])
+    shared = sorted(set.intersection(*inner.values())) if len(inner) > 1 else []
+    if len(shared) > 1:
+        warn(
+            f"the classes of {folder} are its sub-folders, {listed(list(inner))}, and each of them holds the folders "
+            f"{listed(shared)}; if those are the classes and {next(iter(inner))} is a site, read each site's folder by "
+            "itself (load) and give Federation.from_clients its x and y",
+            stacklevel=3,
+        )
 
 
 def _sub_folders(path: Path) -> list[Path]:

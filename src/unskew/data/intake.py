@@ -179,7 +179,7 @@ class Intake:
     def _frame(self, frame: DataFrame, place: Place) -> Inputs:
         if self.table is None:
             return self._unnamed(frame, place)
-        x, usable = self.table.rows(frame, place.where, place.first_row)
+        x, usable = self.table.rows(frame, place.where, place.first_row, trained=True)
         truth = None
         if self.table.label in frame.columns and not frame[self.table.label].isna().any():
             given = frame[self.table.label].to_numpy()
@@ -213,6 +213,8 @@ class Intake:
         array = plain_array(raw, what)
         if array.dtype.kind not in "iufb":
             raise InputError(f"{what} must hold numbers, not {array.dtype}; this model takes {self.takes}")
+        if array.ndim and not len(array):
+            raise InputError(f"{what} has no samples; give at least one")
         x = self._laid_out(array)
         if x is None:
             raise InputError(

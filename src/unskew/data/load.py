@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unskew.data.dataset import Dataset
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError
 from unskew.expression import Call, build, parse_one, path_and_options
 from unskew.renamed import accepts_old_names
+
+if TYPE_CHECKING:
+    from unskew.data.images import ImageFolder
+    from unskew.data.own import Npz
+    from unskew.data.tables import Table
 
 _held: ContextVar[dict[str, Dataset] | None] = ContextVar("_held", default=None)
 
@@ -43,6 +48,11 @@ def load(
     ``data_folder`` is where published files lie; without it the variable UNSKEW_DATA_FOLDER, and without that the
     user's cache.
     """
+    if not isinstance(name, (str, os.PathLike)):
+        raise InputError(
+            f"load takes a data set's name or a path, not a {type(name).__name__}; of a DataFrame write "
+            "unskew.from_frame(frame, label=...), of arrays from_arrays(x, y)"
+        )
     held = _held.get()
     if held is None:
         return _load(name, data_folder, options)
@@ -56,7 +66,7 @@ def _load(
     name: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None, options: dict[str, Any]
 ) -> Dataset:
     path, inner = (name, "") if isinstance(name, os.PathLike) else path_and_options(name)
-    if not _is_path(path):
+    if not is_path(path):
         call = parse_one(str(name), "data set")
         call = Call(call.name, call.args, (*call.kwargs, *options.items()))
         return build(call, SOURCES, "data set").read(data_folder)
@@ -69,29 +79,33 @@ def _load(
 
 def _read_own(path: Path, args: tuple[Any, ...], options: tuple[tuple[str, Any], ...]) -> Dataset:
     """Own data by what its path is; each kind's options are its fields."""
+    kind = kind_of_own(path)
+    return build(Call(kind.name, args, options), {kind.name: kind}, "kind of own data").read(path)
+
+
+def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
+    """What reads the data at a path; a path that is not there, or holds none, is refused."""
     from unskew.data.images import ImageFolder
     from unskew.data.own import Npz
     from unskew.data.tables import Table
 
     if not os.path.exists(path):
         raise InputError(f"there is no file or folder {path}")
-    kinds: dict[str, type[ImageFolder | Npz | Table]] = {k.name: k for k in (ImageFolder, Npz, Table)}
     suffix = path.suffix.lower()
     if path.is_dir():
-        kind = ImageFolder.name
-    elif suffix == ".npz":
-        kind = Npz.name
-    elif suffix in TABLES:
-        kind = Table.name
-    else:
-        raise InputError(
-            f"cannot read {path}: own data is an .npz, .csv, .tsv or .parquet file "
-            "or a folder of images by class"
-        )
-    return build(Call(kind, args, options), kinds, "kind of own data").read(path)
+        return ImageFolder
+    if suffix in (".npz", *TABLES) and not path.is_file():
+        raise InputError(f"{path} is no file but a pipe or a device; write what it gives into a file first")
+    if suffix == ".npz":
+        return Npz
+    if suffix in TABLES:
+        return Table
+    raise InputError(
+        f"cannot read {path}: own data is an .npz, .csv, .tsv or .parquet file or a folder of images by class"
+    )
 
 
-def _is_path(text: str | os.PathLike[str]) -> bool:
+def is_path(text: str | os.PathLike[str]) -> bool:
     if isinstance(text, os.PathLike):
         return True
     if "/" in text or os.sep in text or Path(text).suffix.lower() in (".npz", *TABLES):

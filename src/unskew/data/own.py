@@ -15,6 +15,7 @@ from unskew.data.cells import FLOAT32_IN_WORDS, listed
 from unskew.data.dataset import Dataset, Kind, channel_moments, hold_out, too_large_label
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
+from unskew.expression import convert
 from unskew.notices import warn
 
 
@@ -39,6 +40,7 @@ def from_arrays(
     ``columns`` hold one value per sample of ``x``, to split clients by. Without ``x_test`` the share ``test``
     of each class is held out, drawn by ``seed``.
     """
+    test, seed = convert(test, float, "test"), convert(seed, int, "seed")
     if kind is not None and kind not in get_args(Kind):
         raise unknown("kind of data", str(kind), get_args(Kind))
     features, found = sample_array(x, "x", kind)
@@ -213,6 +215,10 @@ def plain_array(values: Any, what: str) -> Array:
     """Anything array-like as a numpy array; torch is looked for only if somebody has loaded it."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(values, torch.Tensor):
+        if values.is_meta:
+            raise InputError(
+                f"{what} is a tensor on the device 'meta', which holds no numbers; give one that does"
+            )
         tensor = values.detach().cpu()
         tensor = tensor if tensor.layout == torch.strided else tensor.to_dense()
         values = (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()

@@ -267,6 +267,8 @@ def read_table(path: Path, sep: str | None = None) -> DataFrame:
         raise InputError(f"{path} is empty; its first line must name the columns") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not written in UTF-8; save it as CSV in UTF-8 and read that") from None
+    except pandas.errors.ParserError as error:
+        raise _unparsed(path, str(error)) from None
     except Exception as error:  # damaged Parquet metadata may raise anything
         why = " ".join(str(error).split()) or type(error).__name__
         raise InputError(f"{path} cannot be read as a table ({why})") from None
@@ -323,6 +325,21 @@ def _read_text(path: Path, sep: str) -> DataFrame:
     if last and frame.columns[last] == f"Unnamed: {last}" and frame.iloc[:, last].isna().all():
         frame = frame.iloc[:, :last]  # a comma at the end of every line
     return frame
+
+
+def _unparsed(path: Path, said: str) -> InputError:
+    """What is wrong with a line that cannot be taken apart, by what pandas says of it."""
+    if long := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", said):
+        names, line, values = long.groups()
+        return InputError(
+            f"line {line} of {path} has {values} values, the header {names} names; quote a value that holds the "
+            "separator, or take out what is too much"
+        )
+    if opened := re.search(r"EOF inside string starting at row (\d+)", said):
+        return InputError(
+            f"line {int(opened[1]) + 1} of {path} opens a quotation mark that nothing closes; close it or take it out"
+        )
+    return InputError(f"{path} cannot be read as a table ({' '.join(said.split())})")
 
 
 def _refuse_twice(path: Path, how: Mapping[str, Any]) -> None:

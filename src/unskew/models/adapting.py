@@ -39,6 +39,11 @@ def adapt(module: nn.Module, shape: tuple[int, ...] | None = None) -> SplitModel
     ``embed`` and ``head`` is cut, and randomness inside ``forward`` is not noticed.
     """
     name = type(module).__name__
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError(
+            f"the model {name} is scripted (torch.jit), so its layers cannot be reached; give the module that it was "
+            "made of"
+        )
     module = copy.deepcopy(module)
     with torch.random.fork_rng(devices=[]):
         if shape is not None:

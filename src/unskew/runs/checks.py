@@ -27,7 +27,7 @@ def check_words(spec: Spec) -> None:
     from unskew.data import load
     from unskew.data.partition.family import build_family
     from unskew.data.sources import SOURCES
-    from unskew.expression import build
+    from unskew.expression import build, path_and_options
     from unskew.models import MODELS
 
     check_measures(spec.measure, Method.parse(spec.method))
@@ -42,7 +42,7 @@ def check_words(spec: Spec) -> None:
         build_family(spec.partition)
     if spec.model != "auto" and ":" not in spec.model.partition("(")[0]:
         build(spec.model, MODELS, "model")
-    data = spec.dataset.partition("(")[0].strip()
+    data = path_and_options(spec.dataset)[0].strip()
     if data not in SOURCES and not Path(data).expanduser().exists():
         load(spec.dataset, data_folder=spec.data_folder)  # which says what is wrong with it
 

@@ -76,6 +76,8 @@ def grid_values(name: str, value: Any, where: str) -> list[Any]:
         if last - first >= MOST_CELLS:
             raise InputError(f"{where}: {value!r} are more than {MOST_CELLS:,} values; sweep fewer")
         return list(range(first, last + 1))
+    if isinstance(value, (tuple, range)):  # in Python, as good as a list
+        value = list(value)
     if not isinstance(value, list) or not value:
         raise InputError(
             f'{where}: a swept setting needs a list of values, or a range like "0-4" for whole numbers'

@@ -46,9 +46,9 @@ class Exported(nn.Module):
         return self.net((x - self.mean) / self.std)  # type: ignore[no-any-return]
 
 
-def export(model: TrainedModel, intake: Intake, path: str | Path, about: dict[str, Any]) -> Path:
+def export(model: TrainedModel, intake: Intake, path: Path, about: dict[str, Any]) -> Path:
     """Write a model to ``path``, whose ending says in which form; what stood there is replaced as a whole."""
-    place = Path(path).expanduser()
+    place = path.expanduser()
     write = FORMS.get(place.suffix.lower())
     if write is None:
         raise InputError(

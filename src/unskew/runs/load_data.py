@@ -22,14 +22,10 @@ def load_federation(
     from unskew.data import from_arrays
     from unskew.data.partition import PRESETS, Partition, partition
     from unskew.data.partition.by import column_of
-    from unskew.data.sources import SOURCES
 
     given = data is not None and spec.sites is None  # of real sites the data set is the coordinator's own
-    if spec.label is not None and (given or spec.dataset.partition("(")[0] in SOURCES):
-        raise InputError(
-            f"label names the label column of an own table, which {spec.dataset} is not; leave it out "
-            "(what reports call the method is method_label)"
-        )
+    if spec.label is not None and given:
+        raise no_label(spec.dataset)
     if isinstance(data, Federation):
         seen = data.dataset.with_pixels(spec.pixels)
         return data if seen is data.dataset else replace(data, dataset=seen), None
@@ -64,12 +60,30 @@ def load_dataset(spec: Spec) -> Dataset:
     from unskew.data import load
 
     dataset = load(spec.dataset, data_folder=spec.data_folder, **table_options(spec))
+    if spec.client is not None and dataset.table is None:  # a table's reader has looked
+        check_column(dataset, spec.client)
     return dataset.with_pixels(spec.pixels)
+
+
+def check_column(dataset: Dataset, client: str) -> None:
+    """Refuse a client column that data has not."""
+    if client not in dataset.columns:
+        raise InputError(
+            f"{dataset.name} has no column {client!r}; it has {', '.join(dataset.columns) or 'none to split by'}"
+        )
+
+
+def no_label(dataset: str) -> InputError:
+    """What is said of a label column where the data is no table."""
+    return InputError(
+        f"label names the label column of an own table, which {dataset} is not; leave it out "
+        "(what reports call the method is method_label)"
+    )
 
 
 def table_options(spec: Spec) -> dict[str, Any]:
     """What a spec says of a table, by the names of its reader: the columns, and the rules for their values."""
-    from unskew.data.load import TABLES
+    from unskew.data.load import TABLES, is_path, kind_of_own
     from unskew.data.partition.by import column_of
 
     given = {
@@ -88,7 +102,13 @@ def table_options(spec: Spec) -> dict[str, Any]:
         told = "client" in options or re.search(r"\bclient\s*=", inner)
         if not told and (column := column_of(spec.partition)) is not None:
             options["client"] = column
-    elif strange := next((name for name in options if name not in ("label", "client")), None):
+        return options
+    if is_path(path):
+        kind_of_own(Path(path).expanduser())  # what is no data at all is not helped by leaving a setting out
+    if spec.label is not None:
+        raise no_label(spec.dataset)
+    options.pop("client", None)  # other data brings its columns with it
+    if strange := next(iter(options), None):
         name = "drop_columns" if strange == "drop" else strange
         raise InputError(
             f"{name} is about the columns of a table (.csv, .parquet), and {spec.dataset} is none"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,6 +14,7 @@ from unskew.errors import InputError
 from unskew.machine.threads import single_threaded
 from unskew.metrics.own import Metric, own_metrics
 from unskew.notices import warn
+from unskew.places import path_of
 from unskew.progress import Progress, voice
 from unskew.renamed import accepts_old_names
 from unskew.runs.changes import common_rounds, ends_apart, find_changes, on_its_device, record
@@ -242,6 +242,4 @@ def _describe(path: Path, spec: Spec, setup: Setup) -> None:
 
 
 def _path(given: Any, what: str) -> Path:
-    if not isinstance(given, (str, os.PathLike)):
-        raise InputError(f"{what} is a folder's path, not {given!r}")
-    return Path(given)
+    return path_of(given, what, "folder's path")

@@ -28,6 +28,7 @@ from unskew.errors import InputError
 from unskew.files import write_file
 from unskew.models.trained import TrainedModel
 from unskew.notices import warn
+from unskew.places import path_of
 from unskew.runs.client_names import keeper_of
 from unskew.runs.folder import RunFolder, read_folder
 from unskew.runs.predict import Prediction, predict
@@ -89,10 +90,16 @@ class Predicts:
 
         if client is not None and round is not None:
             raise InputError("client and round name two models; write one of them")
+        place = path_of(path, "what a model is written to", "file's path")
+        if place.name == WEIGHTS and (place.parent / "spec.json").exists():
+            raise InputError(
+                f"{place} is what the run itself keeps, in a form of its own; write to another file, such as "
+                f"{place.with_name('exported.safetensors')}"
+            )
         model = self.model if client is None else self.client_model(client)
         if round is not None:
             model = self.model_of(round)
-        return export(model, self.intake, path, self._told_of_model(client, round))
+        return export(model, self.intake, place, self._told_of_model(client, round))
 
     def model_of(self, round: int | None) -> TrainedModel:
         """The global model that a round ended with."""
@@ -154,8 +161,9 @@ def load_run(path: str | Path, *, model: torch.nn.Module | None = None) -> Loade
     gives that of its last checkpoint, and says so. ``model`` is needed where the run was given a module in Python:
     the folder has its weights, but not its code.
     """
-    folder, spec, data = read_folder(Path(path))
-    return LoadedRun(Path(path), spec, folder, data, model)
+    place = path_of(path, "the run to load", "folder's path")
+    folder, spec, data = read_folder(place)
+    return LoadedRun(place, spec, folder, data, model)
 
 
 @dataclass(repr=False)

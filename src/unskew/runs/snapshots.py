@@ -30,6 +30,8 @@ def kept_rounds(run: Path) -> list[int]:
 
 def read_model(run: Path, round: int | None = None) -> tuple[int, Tree]:
     """(round, model): the model that this round ended with, or the newest there is."""
+    if round is not None and not isinstance(round, int):
+        raise InputError(f"round is a whole number, not {round!r}")
     if round in kept_rounds(run):
         return int(round or 0), _read(run / FOLDER / f"{round:06d}.safetensors")
     last = load_state(run / "state")

@@ -316,6 +316,9 @@ class Spec:
             object.__setattr__(self, f.name, argument(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
+        for name in ("dataset", "partition", "method", "model"):
+            if not getattr(self, name).strip():
+                raise InputError(f"{name} is empty; write a name, or leave it out")
         for name, read in (("stop", read_stop), ("budget", read_budget)):
             if (given := getattr(self, name)) is not None:
                 given = " ".join(given.split())

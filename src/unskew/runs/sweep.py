@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from unskew.errors import InputError
+from unskew.expression import convert
 from unskew.machine.cores import cores
 from unskew.notices import warn
+from unskew.places import path_of
 from unskew.progress import working
 from unskew.readings import Reading, validation_key
 from unskew.runs.cell_file import write_cell
@@ -95,13 +97,17 @@ def cells(settings: Mapping[str, Any], grid: Mapping[str, Any], out: Path) -> li
             f"these values make {count:,} runs, and a sweep has at most {MOST_CELLS:,}; sweep fewer"
         )
     made: list[Cell] = []
+    known: dict[Path | Spec, Cell] = {}  # by folder, and by what is run in it: 1 and 1.0 are one seed
     for combination in itertools.product(*values):
         chosen = {k: tuple(v) if isinstance(v, list) else v for k, v in combination}
         name = ",".join(f"{k}={v}" for k, v in chosen.items())
         folder = out / folder_name(name)
-        if twin := next((cell for cell in made if cell.folder == folder), None):
-            raise InputError(f"the cells {twin.name} and {name} are the same; sweep each value once")
-        made.append(Cell(name, Spec.of({**settings, **chosen}, f"cell {name}"), folder))
+        spec = Spec.of({**settings, **chosen}, f"cell {name}")
+        cell = Cell(name, spec, folder)
+        for key in (folder, spec):
+            if (twin := known.setdefault(key, cell)) is not cell:
+                raise InputError(f"the cells {twin.name} and {name} are the same; sweep each value once")
+        made.append(cell)
     return made
 
 
@@ -134,6 +140,11 @@ def sweep(
     ``on="ray"``: over the nodes of a Ray cluster, the one at ``ray`` or one of its own. ``watch`` is a function that
     gives each cell that runs its watchers (``Watcher``), which live here: ``watch=lambda cell: Tracker(cell.name)``.
     """
+    if not isinstance(grid, Mapping):
+        raise InputError(f'a grid is a dictionary of settings, such as {{"seed": "0-4"}}, not {grid!r}')
+    if on not in ("here", "ray"):
+        raise InputError(f'on is "here" or "ray", not {on!r}')
+    out = path_of(out, "out", "folder's path")
     check_watch(watch)
     watched: dict[int, CellWatch] = {}
     address = settings.pop("ray", None) if on == "ray" else None
@@ -144,7 +155,7 @@ def sweep(
                 "the runs of a sweep are processes of their own, so dataset is a data set's name or a path, not a "
                 f"{type(given).__name__}; write a loop of unskew.run(dataset=..., seed=...) instead"
             )
-    todo = plan_cells(settings, grid, Path(out))
+    todo = plan_cells(settings, grid, out)
     waiting = [cell for cell in todo if cell.status == "waiting"]
     if not waiting:
         tell(todo)
@@ -155,7 +166,7 @@ def sweep(
 
         _check_words(waiting)
         gpus = any(cell.spec.device != "cpu" for cell in waiting)
-        runs = over = OnRay(address, Path(out), processes, gpus)
+        runs = over = OnRay(address, out, processes, gpus)
         at_a_time = over.at_a_time
     else:
         runs = stable()  # it loads torch meanwhile
@@ -198,6 +209,7 @@ def allowed(processes: int | None) -> int:
     there = cores()
     if processes is None:
         return min(2, there)
+    processes = convert(processes, int, "processes")
     if processes < 1:
         raise InputError(f"processes must be at least 1, not {processes}")
     if processes > there:

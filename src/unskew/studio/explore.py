@@ -179,7 +179,7 @@ class Explorer:
 
     def labels_of(self, data: str) -> Dataset:
         """A data set without its samples: labels and columns are all that a partition looks at."""
-        path, inner = path_and_options(data)
+        path, inner = path_and_options(data, self.folder)
         if parse_name(data) in SOURCES:
             source = SOURCES[parse_name(data)]
             if source.forms and source().find(data_folder(self.data_folder)) is None:

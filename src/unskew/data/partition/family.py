@@ -135,6 +135,8 @@ def build_family(expression: str | Call | Family) -> Family:
     if isinstance(expression, Family):
         refuse_absurd(expression)
         return expression
+    if not isinstance(expression, (str, Call)):
+        raise InputError(f'a partition is written like "dirichlet(0.1)", not {expression!r}')
     if isinstance(expression, str):
         name = expression.strip()
         expression = parse_one(PRESETS[name].expression if name in PRESETS else expression, "partition")

@@ -223,6 +223,8 @@ def look_into(runs: Runs) -> tuple[list[Record], list[LeftOut]]:
     ] = {}  # by their whole path: as found, and whether it was named itself
     for item in named:
         if not isinstance(item, (str, Path)):
+            if not hasattr(item, "folder"):
+                raise InputError(f"a report is of runs, or of folders that hold them, not of {item!r}")
             if item.path is None:
                 records.append(record_of(item, f"run {len(records) + 1}, in memory"))
                 continue
