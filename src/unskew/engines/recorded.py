@@ -1,7 +1,7 @@
 """A step of stacked clients on a CPU, recorded once as a flat list of operations and replayed.
 
 For small dense models Python, ``vmap`` and autograd cost more than the arithmetic. All that they do is the same in
-every step, so the operations that they end in are recorded (``make_fx``), cleared of those that do nothing, and
+every step, so the operations that they end in are recorded (``traced.py``), cleared of those that do nothing, and
 replayed over other tensors of the same shapes. Two rewrites save passes over memory: a weight's gradient is
 computed in the layout of the weight, and where it only moves the weight the product is added to the weight itself.
 A first layer whose weights do nothing else is not even multiplied step by step (``first_layer.py``).
@@ -22,8 +22,9 @@ from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
-from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
+from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, written
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
+from unskew.engines.traced import Traced, trace
 
 
 @dataclass(frozen=True)
@@ -148,25 +149,23 @@ def _record(
     # recording runs the step once, on copies of what it changes
     aside = [v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)]
     traced = trace(step, [*values[:2], values[2].clone(), *aside])
-    play = rewrite_graph(traced)
+    rewrite_graph(traced)
+    play = traced.compiled()
     as_written = torch.enable_grad()(step)
     given = dict(zip(["x", "y", "now", *names], values, strict=True))
     if not _does_as(as_written, play, given):
         return Recording(as_written)
     if first is None or not (lifted := lift_first_layers(traced, names, stepper.pool)):
         return Recording(play)
+    play = traced.compiled()
     here = FirstLayers(first.places[:clients], first.rows[:, :clients])
 
     def play_lifted(*theirs: Tensor) -> None:
         params = {k.removeprefix("params/"): v for k, v in zip(given, theirs, strict=True) if "params/" in k}
-        traced(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
+        play(*theirs, *here.first_rows(clients, lifted, params, stepper.pool))
         here.end(params)
 
-    return (
-        Recording(traced.forward, lifted)
-        if _does_as(as_written, play_lifted, given)
-        else Recording(as_written)
-    )
+    return Recording(play, lifted) if _does_as(as_written, play_lifted, given) else Recording(as_written)
 
 
 def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str, Tensor]) -> bool:
@@ -183,16 +182,14 @@ def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str
     return alike([mine[i] for i in moved], [theirs[i] for i in moved])
 
 
-def rewrite_graph(traced: torch.fx.GraphModule) -> Callable[..., Any]:
-    """What was recorded, doing the same with less."""
+def rewrite_graph(traced: Traced) -> None:
+    """Let what was recorded do the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
     _turn_back(traced.graph)
     _add_in_place(traced.graph)
     _make_constants_once(traced)
     traced.graph.eliminate_dead_code()
-    traced.recompile()
-    return traced.forward
 
 
 def _drop_what_does_nothing(graph: Graph) -> None:
@@ -225,14 +222,13 @@ def _turn_back(graph: Graph) -> None:
             swap(node, node.args[0].args[0])
 
 
-def _make_constants_once(traced: torch.fx.GraphModule) -> None:
+def _make_constants_once(traced: Traced) -> None:
     made = calls(traced.graph, aten.scalar_tensor.default)
     first, *_, last = traced.graph.nodes
     changed = written(traced.graph, first, last)
-    for number, node in enumerate(node for node in made if node not in changed):
-        traced.register_buffer(f"constant{number}", node.target(*node.args, **node.kwargs))
+    for node in [node for node in made if node not in changed]:
         with traced.graph.inserting_before(node):
-            swap(node, traced.graph.get_attr(f"constant{number}"))
+            swap(node, traced.hold(node.target(*node.args, **node.kwargs)))
 
 
 def _compute_as_used(graph: Graph) -> None:
@@ -284,5 +280,5 @@ def _can_wait(graph: Graph, direction: Any, rate: Any, update: Any) -> bool:
     """
     if direction.target is not aten.bmm.default or len(direction.users) > 1:
         return False
-    a_number_each = tuple(rate.meta["tensor_meta"].shape[1:]) == (1, 1)
+    a_number_each = tuple(rate.meta["form"].shape[1:]) == (1, 1)
     return a_number_each and not {owner(f) for f in direction.args} & written(graph, direction, update)
