@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from unskew.engines.constants import compute_once, make_constants_once
-from unskew.engines.graph import trace
-from unskew.engines.replay import ready
+from unskew.engines.traced import trace
 
 HELD = torch.ones(3)
 
@@ -21,7 +20,7 @@ def operations(step: Callable[[Tensor], Any]) -> tuple[Callable[..., Any], list[
     traced = trace(step, [torch.ones(3)])
     compute_once(traced.graph)
     make_constants_once(traced)
-    play = ready(traced)
+    play = traced.compiled()
     nodes = traced.graph.nodes
     return play, [
         node.target._schema.name.removeprefix("aten::") for node in nodes if node.op == "call_function"

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from unskew.engines import dense_products, rewrite_alone
 from unskew.engines.dense_products import mkl_is_half_as_fast, multiply_by_onednn
-from unskew.engines.graph import aten, calls, trace
+from unskew.engines.graph import aten, calls
+from unskew.engines.traced import Traced, trace
 
 ONEDNN = torch.ops.mkldnn._linear_pointwise.default
 
@@ -21,11 +22,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def rewritten(step: Callable[..., Any], *values: Tensor) -> torch.fx.GraphModule:
+def rewritten(step: Callable[..., Any], *values: Tensor) -> Traced:
     """A function's operations, its large products given to oneDNN."""
     traced = trace(step, list(values))
     multiply_by_onednn(traced.graph)
-    traced.recompile()
     return traced
 
 
@@ -53,7 +53,7 @@ def test_a_large_layer_is_multiplied_by_onednn_three_times() -> None:
     made = rewritten(dense, *given)
     assert len(calls(made.graph, ONEDNN)) == 3
     assert not calls(made.graph, aten.mm.default, aten.addmm.default)
-    for found, expected in zip(made(*given), dense(*given), strict=True):
+    for found, expected in zip(made.compiled()(*given), dense(*given), strict=True):
         assert off(found, expected) < 1e-5
 
 
@@ -65,7 +65,7 @@ def test_small_products_and_other_types_stay_as_they_are(samples: int, dtype: to
     given = [v.to(dtype) for v in (numbers(samples, 1024), numbers(128, 1024), numbers(128))]
     made = rewritten(dense, *given)
     assert not calls(made.graph, ONEDNN)
-    for found, expected in zip(made(*given), dense(*given), strict=True):
+    for found, expected in zip(made.compiled()(*given), dense(*given), strict=True):
         assert torch.equal(found, expected)
 
 
@@ -82,7 +82,7 @@ def test_a_product_added_to_a_weight_is_onednns_where_it_is_long(samples: int, b
     made = rewritten(step, *given())
     assert len(calls(made.graph, ONEDNN)) == by_onednn
     weight, *factors = given()
-    made(weight, *factors)
+    made.compiled()(weight, *factors)
     assert off(weight, given()[0] + factors[0] @ factors[1]) < 1e-5
 
 
@@ -100,7 +100,7 @@ def test_a_bias_with_strides_is_none_either(bias: Tensor) -> None:
     """oneDNN's call takes numbers one after the other, beyond the end of one that is spread."""
     given = bias, numbers(32, 1024), numbers(1024, 128)
     made = rewritten(lambda c, a, b: torch.addmm(c, a, b), *given)
-    assert off(made(*given), torch.addmm(*given)) < 1e-5
+    assert off(made.compiled()(*given), torch.addmm(*given)) < 1e-5
 
 
 def test_a_recorded_step_multiplies_by_onednn_only_where_mkl_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:

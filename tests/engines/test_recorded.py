@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from unskew.bench.jobs import JOBS
@@ -24,7 +23,7 @@ from unskew.data import Federation
 from unskew.engines import first_layer
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.recorded import KEPT, aten, layout_key, rewrite_graph
-from unskew.engines.replay import ready
+from unskew.engines.traced import trace
 from unskew.parts import PARTS
 from unskew.runs.choose_engine import choose
 from unskew.runs.spec import Spec
@@ -240,15 +239,15 @@ def test_a_direction_made_of_weights_agrees() -> None:
     assert max(float((found[k] - v).abs().max()) for k, v in expected.items()) < 1e-9
 
 
-def rewritten(traced: torch.fx.GraphModule) -> Callable[..., Tensor]:
-    """What was recorded, rewritten as a step is and made ready to be replayed."""
-    rewrite_graph(traced)
-    return ready(traced)
-
-
 def recorded_from(step: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """A function of two tensors, recorded and rewritten."""
-    return rewritten(make_fx(step)(torch.ones(2, 3), torch.ones(2, 3)))
+    """A function of two tensors, recorded and rewritten as a step is."""
+    return rewritten(step, torch.ones(2, 3), torch.ones(2, 3))
+
+
+def rewritten(step: Callable[..., Tensor], *values: Tensor) -> Callable[..., Tensor]:
+    traced = trace(step, list(values))
+    rewrite_graph(traced)
+    return traced.compiled()
 
 
 @pytest.mark.parametrize("written", ["copy", "original", "view of the copy"])
@@ -271,8 +270,8 @@ def test_a_copy_of_what_nobody_changes_is_dropped_unless_its_type_is_another() -
     with Operations() as run:
         assert torch.equal(same(ones, ones), ones + ones)
     assert not run.count[aten.mul.Scalar]
-    other = make_fx(lambda x: aten.mul.Scalar(x, 1.0) / 2)(torch.ones(3, dtype=torch.int64))
-    assert rewritten(other)(torch.ones(3, dtype=torch.int64)).dtype == torch.float32
+    whole = torch.ones(3, dtype=torch.int64)
+    assert rewritten(lambda x: aten.mul.Scalar(x, 1.0) / 2, whole)(whole).dtype == torch.float32
 
 
 def test_a_constant_that_is_written_to_is_made_anew_each_time() -> None:
@@ -290,7 +289,7 @@ def test_a_product_is_computed_before_its_factors_change() -> None:
         return product.transpose(1, 2) + 0
 
     ones = torch.ones(1, 2, 2)
-    found = rewritten(make_fx(step)(ones.clone(), ones))
+    found = rewritten(step, ones.clone(), ones)
     assert torch.equal(found(ones.clone(), ones), torch.full((1, 2, 2), 2.0))
 
 

@@ -18,9 +18,10 @@ from unskew.core.slots import Objective, Step
 from unskew.core.types import Tree
 from unskew.data import Federation
 from unskew.engines.cpu.fast import FastCPU
-from unskew.engines.graph import aten, calls, trace
+from unskew.engines.graph import aten, calls
 from unskew.engines.recorded_alone import common_sizes
 from unskew.engines.rewrite_alone import rewrite_alone
+from unskew.engines.traced import trace
 from unskew.parts import PARTS
 from unskew.testing.toy_federation import normed, play, tiny
 

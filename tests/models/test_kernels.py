@@ -406,8 +406,17 @@ def test_layers_that_are_not_stacked_are_torchs_own() -> None:
     assert torch.allclose(found, expected.expand_as(found), atol=1e-6)
 
 
+@pytest.fixture
+def trusted_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's interpreter does not look for overflow of whole numbers, which takes nearly half of its time. For whole
+    runs, of kernels whose own tests do look."""
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    options = interpreter.InterpreterOptions(sanitize_overflow=False)
+    monkeypatch.setattr(interpreter.interpreter_builder, "options", options)
+
+
 @pytest.mark.parametrize("method", ["scaffold+sem", "moon", "fedmix(group=2)"])
-def test_runs_have_the_numbers_of_the_loop(method: str) -> None:
+def test_runs_have_the_numbers_of_the_loop(method: str, trusted_sums: None) -> None:
     """A whole round of the GPU's engine, with batch norm and dropout, in float32."""
     given: dict[str, Any] = {"model": normed, "precision": "fp32", "rounds": 1}
     engine = FastGPU("cpu", kernels=True, capture=False)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, Node
 
 from unskew.engines.graph import aten, calls, form, owner, same_form, swap, written
+from unskew.engines.traced import Traced
 
 FILLED = (aten.ones_like.default, aten.zeros_like.default, aten.new_zeros.default, aten.new_ones.default)
 """Operations that look at the form of a tensor and at none of its numbers."""
@@ -16,7 +17,7 @@ LARGEST = 1 << 16
 """Numbers that a constant may hold: to read many takes as long as to make them."""
 
 
-def make_constants_once(traced: GraphModule) -> None:
+def make_constants_once(traced: Traced) -> None:
     """Compute what depends on no argument now; it must not be written to, nor be a result, which others may write to.
 
     Only of numbers that stand in the step itself: others may change a tensor that a model holds beside its weights.
@@ -25,15 +26,13 @@ def make_constants_once(traced: GraphModule) -> None:
     for node in list(graph.nodes):
         if owner(node) in used or not _depends_on(node, made):
             continue
-        name = f"constant{len(made)}"
-        traced.register_buffer(name, node.target(*_given(traced, node), **node.kwargs))
         with graph.inserting_before(node):
-            constant = graph.get_attr(name)
+            constant = traced.hold(node.target(*_given(traced, node), **node.kwargs))
         constant.meta = node.meta
         made.add(constant)
         swap(node, constant)
     for node in calls(graph, aten.mul.Tensor):
-        factors = [one for one in node.args if one in made and bool((getattr(traced, one.target) == 1).all())]
+        factors = [one for one in node.args if one in made and bool((traced.own[one.target] == 1).all())]
         others = [other for other in node.args if other not in factors]
         if len(others) == 1 and same_form(node, others[0]) and not {owner(others[0]), node} & used:
             swap(node, others[0])
@@ -57,12 +56,12 @@ def _depends_on(node: Any, made: set[Any]) -> bool:
     return all(other in made for other in node.all_input_nodes)
 
 
-def _given(traced: GraphModule, node: Any) -> list[Any]:
+def _given(traced: Traced, node: Any) -> list[Any]:
     """The arguments of a node that depends on constants, or on a form alone."""
     if node.target in FILLED:
         like = form(node.args[0])
         return [torch.empty_strided(like.shape, like.stride, dtype=like.dtype), *node.args[1:]]
-    return [getattr(traced, v.target) if isinstance(v, Node) else v for v in node.args]  # type: ignore[arg-type]
+    return [traced.own[str(v.target)] if isinstance(v, Node) else v for v in node.args]
 
 
 def compute_once(graph: Graph) -> None:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 
 from unskew.core.client import Pool
 from unskew.core.types import Tree
 from unskew.engines.stacked import ClientStack
+from unskew.engines.traced import Traced
 
 aten = torch.ops.aten
 
@@ -92,7 +93,7 @@ def plan_first_layers(block: ClientStack, pool: Pool) -> FirstLayers | None:
     return FirstLayers(torch.from_numpy(places), torch.from_numpy(rows))
 
 
-def lift_first_layers(traced: GraphModule, names: list[str], pool: Pool) -> tuple[str, ...]:
+def lift_first_layers(traced: Traced, names: list[str], pool: Pool) -> tuple[str, ...]:
     """Rewrite a recorded step so that dense layers on the samples need no weights; the names of those that could.
 
     A layer can where its weights do nothing but multiply the samples and take the step of plain SGD.
@@ -112,7 +113,7 @@ def lift_first_layers(traced: GraphModule, names: list[str], pool: Pool) -> tupl
         added = [graph.placeholder(f"lifted{i}") for i in reversed(range(2 + 2 * len(found)))][::-1]
     rows, products, *layers = added
     for (forward, update), outputs, moves in zip(found.values(), layers[::2], layers[1::2], strict=True):
-        clients, batch, width = forward.meta["tensor_meta"].shape
+        clients, batch, width = forward.meta["form"].shape
         with graph.inserting_before(forward):
             call = graph.call_function
             at = call(aten.view.default, (call(aten.index_select.default, (rows, 0, now)), [-1]))
@@ -156,7 +157,7 @@ def _layer_on_samples(weight: Node, batch: _BatchOfPool) -> tuple[Any, Any] | No
 class _BatchOfPool:
     """The samples of a recorded step, as ``Pool.take`` gives them: looked up, converted, normalised."""
 
-    traced: GraphModule
+    traced: Traced
     pool: Pool
     samples: Node
     index: Node
@@ -165,8 +166,8 @@ class _BatchOfPool:
     def is_shown_by(self, node: Any) -> bool:
         """Whether a node is these samples, laid out in a row each, and nothing else: what a model does to them
         beforehand is no normalisation of ours, however much it looks like it."""
-        shape = node.meta["tensor_meta"].shape
-        if len(shape) != 3 or shape[:2] != self.index.meta["tensor_meta"].shape[1:]:
+        shape = node.meta["form"].shape
+        if len(shape) != 3 or shape[:2] != self.index.meta["form"].shape[1:]:
             return False
         for target, constant in ((aten.div.Tensor, self.pool.std), (aten.sub.Tensor, self.pool.mean)):
             node = _unviewed(node)
@@ -184,7 +185,7 @@ class _BatchOfPool:
     def _is_constant(self, node: Any, value: Tensor) -> bool:
         if not isinstance(node, Node) or node.op != "get_attr":
             return False
-        found = getattr(self.traced, str(node.target))
+        found = self.traced.own[str(node.target)]
         return found is value or (found.data_ptr() == value.data_ptr() and found.shape == value.shape)
 
 

@@ -1,12 +1,10 @@
-"""Steps as graphs of operations: how one is recorded, and what rewrites ask and do."""
+"""What rewrites of recorded steps ask of a graph and do to it, and how a recording is tried."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
-import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -17,40 +15,6 @@ aten = torch.ops.aten
 
 SILENT_VIEWS = (operator.getitem, aten._unsafe_view.default)
 """Operations that may show their first argument's memory and have no schema that says so."""
-
-
-def trace(step: Callable[..., Any], values: list[Tensor]) -> torch.fx.GraphModule:
-    """The operations that a function of tensors ends in, autograd's own included."""
-    from torch.fx.experimental import proxy_tensor  # takes half a second to load
-
-    with torch.enable_grad(), _no_stand_ins(proxy_tensor):
-        # each by itself: of two that are one object now, and may be two in a later step, only one would be looked at
-        return proxy_tensor.make_fx(step)(*[value.detach() for value in values])
-
-
-STAND_INS = "extract_val"
-"""Torch's function that makes a stand-in of every result that is recorded."""
-
-
-@contextlib.contextmanager
-def _no_stand_ins(recording: Any) -> Iterator[None]:
-    """Within it, in this thread, torch makes none: they take a third of a recording and are for nobody, since what is
-    asked of results here is their form. A torch that has no such function just takes longer."""
-    makes = getattr(recording, STAND_INS, None)
-    if makes is None or hasattr(makes, "usual"):  # another thread is at it
-        yield
-        return
-    here = threading.get_ident()
-
-    def made(value: Any, *how: Any, **more: Any) -> Any:
-        return None if threading.get_ident() == here else makes(value, *how, **more)
-
-    made.usual = makes  # type: ignore[attr-defined]
-    setattr(recording, STAND_INS, made)
-    try:
-        yield
-    finally:
-        setattr(recording, STAND_INS, makes)
 
 
 def shaken(values: list[Tensor], but: Collection[int] = ()) -> list[Tensor]:
@@ -106,7 +70,7 @@ def _picks_by_places(node: Node) -> bool:
 
 def form(node: Any) -> Any:
     """What is known of a tensor: shape, type, strides."""
-    return node.meta.get("tensor_meta")
+    return node.meta.get("form")
 
 
 def same_form(a: Any, b: Any) -> bool:

@@ -1,7 +1,7 @@
 """A step of stacked clients on a CPU, recorded once as a flat list of operations and replayed.
 
 For small dense models Python, ``vmap`` and autograd cost more than the arithmetic. All that they do is the same in
-every step, so the operations that they end in are recorded (``make_fx``), cleared of those that do nothing, and
+every step, so the operations that they end in are recorded (``traced.py``), cleared of those that do nothing, and
 replayed over other tensors of the same shapes. Two rewrites save passes over memory: a weight's gradient is
 computed in the layout of the weight, and where it only moves the weight the product is added to the weight itself.
 A first layer whose weights do nothing else is not even multiplied step by step (``first_layer.py``).
@@ -23,9 +23,9 @@ from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
 from unskew.engines.constants import compute_once, make_constants_once
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
-from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
-from unskew.engines.replay import ready
+from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, written
 from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
+from unskew.engines.traced import Traced, trace
 
 
 @dataclass(frozen=True)
@@ -151,15 +151,15 @@ def _record(
     aside = [v.clone() if n.split("/")[0] in MOVING else v for n, v in zip(names, values[3:], strict=True)]
     traced = trace(step, [*values[:2], values[2].clone(), *aside])
     rewrite_graph(traced)
-    play = ready(traced)
+    play = traced.compiled()
     as_written = torch.enable_grad()(step)
     given = dict(zip(["x", "y", "now", *names], values, strict=True))
     if not _does_as(as_written, play, given):
         return Recording(as_written)
     if first is None or not (lifted := lift_first_layers(traced, names, stepper.pool)):
         return Recording(play)
+    play = traced.compiled()
     here = FirstLayers(first.places[:clients], first.rows[:, :clients])
-    play = ready(traced)
 
     def play_lifted(*theirs: Tensor) -> None:
         params = {k.removeprefix("params/"): v for k, v in zip(given, theirs, strict=True) if "params/" in k}
@@ -183,8 +183,8 @@ def _does_as(step: Callable[..., Any], play: Callable[..., Any], given: dict[str
     return alike([mine[i] for i in moved], [theirs[i] for i in moved])
 
 
-def rewrite_graph(traced: torch.fx.GraphModule) -> None:
-    """What was recorded, doing the same with less."""
+def rewrite_graph(traced: Traced) -> None:
+    """Let what was recorded do the same with less."""
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
     _turn_back(traced.graph)
@@ -273,5 +273,5 @@ def _can_wait(graph: Graph, direction: Any, rate: Any, update: Any) -> bool:
     """
     if direction.target is not aten.bmm.default or len(direction.users) > 1:
         return False
-    a_number_each = tuple(rate.meta["tensor_meta"].shape[1:]) == (1, 1)
+    a_number_each = tuple(rate.meta["form"].shape[1:]) == (1, 1)
     return a_number_each and not {owner(f) for f in direction.args} & written(graph, direction, update)

@@ -21,8 +21,9 @@ from unskew.arrays import Array
 from unskew.core.optimisers import SGD
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree
-from unskew.engines.graph import alike, shaken, shapes_depend_on_numbers, trace
+from unskew.engines.graph import alike, shaken, shapes_depend_on_numbers
 from unskew.engines.rewrite_alone import rewrite_alone
+from unskew.engines.traced import trace
 
 Play = Callable[..., Any]
 Known = dict[Any, dict[Any, Play | None]]

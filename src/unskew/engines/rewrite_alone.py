@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph
 
 from unskew.engines.dense_products import mkl_is_half_as_fast, multiply_by_onednn
 from unskew.engines.graph import aten, calls, form, owner, swap
 from unskew.engines.recorded import rewrite_graph
-from unskew.engines.replay import ready
+from unskew.engines.traced import Traced
 
 
-def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
+def rewrite_alone(traced: Traced, weights: int) -> Callable[..., Any]:
     """The recorded step: its first arguments are weights, its last how far a gradient is to move them.
 
     Of its first results, the gradients, the first ``weights`` may be None: they have moved their weight already.
@@ -27,7 +27,7 @@ def rewrite_alone(traced: GraphModule, weights: int) -> Callable[..., Any]:
     _add_products(traced.graph, weights)
     if mkl_is_half_as_fast():
         multiply_by_onednn(traced.graph)
-    return ready(traced)
+    return traced.compiled()
 
 
 def _sum_biases_apart(graph: Graph) -> None:
@@ -55,11 +55,11 @@ def _lay_out_alike(graph: Graph) -> None:
         gradient, outputs = map(form, node.args[:2])
         if None in (gradient, outputs) or gradient.stride == outputs.stride:
             continue
-        if outputs.memory_format is torch.channels_last:
+        if outputs.channels_last:
             with graph.inserting_before(node):
-                layout = {"memory_format": torch.channels_last}
+                layout: dict[str, Any] = {"memory_format": torch.channels_last}
                 copied = graph.call_function(aten.clone.default, (node.args[0],), layout)
-            copied.meta["tensor_meta"] = outputs
+            copied.meta["form"] = outputs
             node.update_arg(0, copied)
 
 
