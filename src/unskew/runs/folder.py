@@ -298,6 +298,13 @@ def reason(problem: OSError) -> str:
     return str(problem.strerror).lower()
 
 
+def path_of(given: Any, what: str) -> Path:
+    """The path that was given as a folder's."""
+    if not isinstance(given, (str, os.PathLike)):
+        raise InputError(f"{what} is a folder's path, not {given!r}")
+    return Path(given)
+
+
 def read_folder(path: Path) -> tuple[RunFolder, Spec, dict[str, Any]]:
     """A run folder with its spec and what is known of its data, whatever state it is in."""
     file = path / "spec.json"
