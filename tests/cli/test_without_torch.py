@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
+import unskew
 from unskew.cli import app
 from unskew.parts import PARTS, PRESETS
 
@@ -15,9 +18,9 @@ import contextlib, io, sys
 from unskew.cli import main
 for words in {asked!r}:
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
         code = main(words)
-    assert code == 0 and said.getvalue(), words
+    assert code == {code} and (said.getvalue() or code), words
     loaded = [name for name in {heavy!r} if name in sys.modules]
     assert not loaded, (words, loaded)
 print("done")
@@ -26,6 +29,9 @@ print("done")
 
 NAMED = {"flea": "flea(last)", "quantize": "quantize(8)", "topk": "topk(0.1)"}
 """Parts that need a value, with one."""
+
+HOW = ("median", "most_frequent", "drop")
+"""What may be done about gaps in a table."""
 
 HEAVY = ("torch", "scipy", "sklearn", "pandas", "altair")
 """What takes a tenth of a second or more to load."""
@@ -57,13 +63,59 @@ def test_rehearsals_and_partitions_load_nothing_heavy(tmp_path: Path) -> None:
     asked += [["run", "--dry-run"], ["run", "--dry-run", "--json", "--method", "fedprox(0.1)+sem"]]
     asked += [["partition", "--solve", "1.2", "--classes", "10", "--clients", "20"]]
     asked += [["partition", "digits", "dirichlet(0.1)", "--clients", "20"], ["diagnose", "digits"]]
+    asked += [["run", "--dry-run", "--budget", "500MB"]]
     _refuse_heavy(asked)
 
 
-def _refuse_heavy(asked: list[list[str]]) -> None:
+def test_a_run_that_is_done_is_told_of_and_exported_with_nothing_heavy(tmp_path: Path) -> None:
+    """The run says what came out, and its weights are copied."""
+    run = str(tmp_path / "run")
+    unskew.run(dataset="digits", clients=4, cohort=2, rounds=1, out=run, progress=False)
+    weights = ["export", run, "-o", str(tmp_path / "model.safetensors")]
+    _refuse_heavy([["resume", run], ["resume", run, "--json"], weights, [*weights, "--json"]])
+
+
+def test_answers_to_arrays_load_torch_alone(tmp_path: Path) -> None:
+    """pandas reads and writes tables, and there is none."""
+    run, samples = str(tmp_path / "run"), tmp_path / "samples.npz"
+    unskew.run(dataset="digits", clients=4, cohort=2, rounds=1, out=run, progress=False)
+    np.savez(samples, x=np.zeros((2, 1, 8, 8), np.uint8))
+    asked = [
+        ["predict", run, str(samples)],
+        ["predict", run, str(samples), "-o", str(tmp_path / "answers.csv")],
+    ]
+    _refuse_heavy(asked, heavy=HEAVY[1:])
+
+
+def test_tables_are_read_by_pandas_alone(tmp_path: Path) -> None:
+    """Words become inputs, and gaps are filled, without scikit-learn."""
+    rows = [f"{at % 7}.5,{'abc'[at % 3] if at % 5 else ''},{'yn'[at % 2]}" for at in range(60)]
+    (tmp_path / "table.csv").write_text("\n".join(["size,kind,label", *rows]))
+    table = str(tmp_path / "table.csv")
+    asked = [["partition", f"{table}(label=label, impute={how})", "iid", "--clients", "3"] for how in HOW]
+    _refuse_heavy(asked, heavy=("torch", "scipy", "sklearn", "altair"))
+
+
+def test_what_is_refused_is_refused_without_torch(tmp_path: Path) -> None:
+    """A word that there is not, a folder that is none or taken: whoever mistypes need not wait."""
+    run, none = str(tmp_path / "run"), str(tmp_path / "none")
+    unskew.run(dataset="digits", clients=4, cohort=2, rounds=1, out=run, progress=False)
+    asked = [["run", "--method", "fedprx"], ["run", "--dataset", "digts"], ["run", "--model", "mlpp"]]
+    asked += [
+        ["run", "-o", run],
+        ["run", "--partition", "dirichle(1)"],
+        ["run", "--dry-run", "--budget", "1kB"],
+    ]
+    asked += [["resume", none], ["resume", run, "--lr", "0.5"], ["resume", run, "--partition", "iid"]]
+    asked += [["export", none, "-o", "model.pt2"], ["export", run, "-o", "model.doc"]]
+    asked += [["predict", none, "x.npz"], ["predict", run, "nothing.npz"], ["attack", none]]
+    _refuse_heavy(asked, code=2)
+
+
+def _refuse_heavy(asked: list[list[str]], code: int = 0, heavy: tuple[str, ...] = HEAVY) -> None:
     """In a process of its own: this one has loaded torch already."""
     done = subprocess.run(
-        [sys.executable, "-c", ASK.format(asked=asked, heavy=HEAVY)],
+        [sys.executable, "-c", ASK.format(asked=asked, heavy=heavy, code=code)],
         capture_output=True,
         text=True,
         check=False,

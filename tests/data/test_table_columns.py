@@ -284,3 +284,28 @@ def test_texts_are_not_offered_to_split_by(table: Path, capsys: pytest.CaptureFi
     """A diagnosis without a client column names the columns of categories alone."""
     assert main(["diagnose", str(table), "--label", "outcome"]) == 2
     assert "can be split by sex or site; add --by sex" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("rule", ["median", "most_frequent"])
+def test_gaps_and_words_become_what_scikit_learn_makes_of_them(rule: str, seed: int) -> None:
+    """Fills, of several as frequent the first in order too, and one input a category."""
+    from sklearn.impute import SimpleImputer
+    from sklearn.preprocessing import OneHotEncoder
+
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(0, 6, 40 + seed) / 2
+    words = rng.choice(np.array(["ä", "b", "B", "aa"], object), len(numbers))
+    numbers[rng.random(len(numbers)) < 0.2] = np.nan
+    words[rng.random(len(words)) < 0.2] = None
+    frame = pd.DataFrame({"size": numbers, "kind": words, "label": np.arange(len(numbers)) % 2})
+    held = frame.iloc[:4].assign(held=True)
+    told = pd.concat([frame.assign(held=False), held], ignore_index=True)
+    data = unskew.from_frame(told, label="label", impute=rule, test_column="held")
+    assert data.table is not None
+    filled = SimpleImputer(strategy=rule).fit_transform(numbers[:, None])
+    said = SimpleImputer(strategy="most_frequent", missing_values=None).fit_transform(words[:, None])
+    encoder = OneHotEncoder(sparse_output=False).fit(said)
+    wanted = np.column_stack([filled, encoder.transform(said)]).astype(np.float32)
+    assert data.table.categories["kind"] == tuple(encoder.categories_[0])
+    assert np.array_equal(data.x, wanted)

@@ -38,7 +38,7 @@ def drawings() -> list[tuple[str, tuple[int, ...], int]]:
 
 @pytest.mark.parametrize(("name", "shape", "classes"), drawings())
 def test_a_drawing_says_what_torch_makes(name: str, shape: tuple[int, ...], classes: int) -> None:
-    """Shapes at every cut, parameters below it, parameters and multiply-adds of the whole, and special layers."""
+    """Shapes at every cut, parameters below it, every tensor, multiply-adds of the whole, and special layers."""
     drawn, net = named(name).draw(shape, classes), build(name, shape, classes).eval()
     assert drawn.layers == net.layers
     below, at, x = 0, shape, torch.zeros(1, *shape)
@@ -50,6 +50,8 @@ def test_a_drawing_says_what_torch_makes(name: str, shape: tuple[int, ...], clas
         assert below == sum(p.numel() for stage in made for p in stage.parameters())
     assert drawn.shaped(shape) == (classes,)
     assert drawn.parameters == sum(p.numel() for p in net.parameters())
+    assert drawn.weights == {k: tuple(p.shape) for k, p in net.named_parameters()}
+    assert drawn.weights | drawn.statistics == {k: tuple(v.shape) for k, v in net.state_dict().items()}
     assert drawn.multiply_adds(shape) == Net(net).multiply_adds(shape)
     for kind, torchs in ((drawing.Dropout, Dropout), (drawing.BatchNorm, BatchNorm)):
         drawn_of = sum(isinstance(layer, kind) for layer in drawn.all())

@@ -20,7 +20,7 @@ from torch import nn
 
 from failing_runs import fails_after
 from unskew.cli import main
-from unskew.core.state import SEAL
+from unskew.core.checkpoint_files import SEAL
 from unskew.errors import InputError, RunFailed, one_line
 from unskew.progress import Silent
 from unskew.runs.ended import Run

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 import unskew
 from unskew.cli import main
@@ -41,8 +42,6 @@ def test_weights_have_names_a_scale_and_a_note(
     run: Run, samples: np.ndarray[Any, Any], tmp_path: Path
 ) -> None:
     """As many lines as a reader without unskew has: the layers by name, (x - mean) / std, the labels."""
-    from safetensors import safe_open
-
     place = run.save(tmp_path / "model.safetensors")
     with safe_open(place, "np") as file:
         note = json.loads(file.metadata()["unskew"])
@@ -56,6 +55,45 @@ def test_weights_have_names_a_scale_and_a_note(
     assert set(held) == {*weights, "input_mean", "input_std"}
     assert all(np.array_equal(held[k], v) for k, v in weights.items())
     assert np.array_equal(held["input_mean"], model.mean.numpy())
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"model": "thesis_fashion", "method": "ccvr"},
+        {"model": "thesis_fashion", "batch_norm": "local", "precision": "fp64"},
+        {"method": "fedbr", "model": "mlp(hidden=[20])"},
+    ],
+    ids=str,
+)
+def test_weights_copied_from_a_folder_are_the_bytes_that_a_model_writes(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Which is made of no module, and needs no torch."""
+    out = tmp_path / "run"
+    made = unskew.run(dataset="digits", clients=4, cohort=4, rounds=1, out=out, progress=False, **settings)
+    read = unskew.load_run(out)
+    assert read._arrays(tmp_path / "model.safetensors") is not None
+    written = [one.save(tmp_path / f"{name}.safetensors") for name, one in (("made", made), ("read", read))]
+    notes = []
+    for place in written:
+        with safe_open(place, "np") as file:
+            notes.append(json.loads(file.metadata()["unskew"]))
+    assert notes[0] == notes[1]
+    assert written[0].read_bytes() == written[1].read_bytes()
+
+
+def test_weights_of_a_model_of_ones_own_are_written_by_torch(run: Run, tmp_path: Path) -> None:
+    """Its drawing is not known; and weights that do not fit the model's drawing are refused as before."""
+    assert run.path is not None
+    read = unskew.load_run(run.path)
+    place = tmp_path / "model.safetensors"
+    read._card["model"] = "unskew.models:McMahanCNN"
+    assert read._arrays(place) is None
+    read._card["model"] = "mlp"
+    assert read._arrays(place) is None
+    with pytest.raises(InputError, match="do not fit mlp"):
+        read.save(place)
 
 
 def test_a_program_answers_as_the_model(run: Run, samples: np.ndarray[Any, Any], tmp_path: Path) -> None:
@@ -90,8 +128,6 @@ def test_the_command_writes_the_model_of_a_round(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of those that were kept; the note says which."""
-    from safetensors import safe_open
-
     place = tmp_path / "first.safetensors"
     assert main(["export", str(run.path), "-o", str(place), "--round", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bytes"] == place.stat().st_size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,10 @@ from torch import nn
 import unskew
 from unskew.cli import main
 from unskew.core.kept import OWN_MODEL
+from unskew.data.intake import Inputs
 from unskew.errors import InputError
 from unskew.runs.ended import Run
+from unskew.runs.predict import Prediction
 
 SETTINGS = {"clients": 5, "cohort": 5, "rounds": 3, "lr": 0.1, "partition": "iid", "progress": False}
 
@@ -397,3 +400,17 @@ def test_what_is_missing_after_training_is_told_so(patients: Path) -> None:
         InputError, match=r"^column 'site' of the frame, which says whose a row is, is empty in"
     ):
         scaled.predict(rows.assign(site=None))
+
+
+def test_answers_are_written_as_pandas_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pandas was not needed to read the input, it is not loaded for that: quotes, NaN and small numbers too."""
+    shares = np.array([[0.1 + 0.2, 1e-11], [np.nan, 1.0], [0.0, 1 / 3]])
+    names = ("a, b", 'the "other"')
+    rows = {"file": ["x.png", "with, comma.png", "ä.png"]}
+    answers = Prediction(np.array(["a, b", "", "1"]), shares, names, Inputs(shares, rows))
+    for separator in (",", "\t"):
+        by_pandas = answers.frame().to_csv(index=False, sep=separator)
+        assert answers.csv(separator) == by_pandas
+        with monkeypatch.context() as without:
+            without.delitem(sys.modules, "pandas")
+            assert answers.csv(separator) == by_pandas

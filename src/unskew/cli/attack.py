@@ -10,6 +10,7 @@ import typer
 
 from unskew.cli.app import app
 from unskew.cli.options import DataFolder, Json
+from unskew.garbage import garbage_put_off
 
 
 @app.command()
@@ -74,10 +75,15 @@ def attack(
     as_json: Json = False,
 ) -> None:
     """Measure what a run gave away: exposure, correlation, and three attacks with pictures."""
-    from unskew.privacy.context import Context
-    from unskew.privacy.inversion import Inversion
-    from unskew.privacy.laboratory import FOLDER, attack, read
-    from unskew.privacy.reconstruction import Reconstruction
+    if not draw:
+        from unskew.runs.folder import read_folder
+
+        read_folder(run)  # what is no run is refused before torch is loaded
+    with garbage_put_off():
+        from unskew.privacy.context import Context
+        from unskew.privacy.inversion import Inversion
+        from unskew.privacy.laboratory import FOLDER, attack, read
+        from unskew.privacy.reconstruction import Reconstruction
 
     if draw:
         from unskew.report.attack.page import draw as drawn

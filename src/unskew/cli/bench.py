@@ -10,6 +10,7 @@ import typer
 from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.stopping import Interrupted
+from unskew.garbage import garbage_put_off
 
 
 @app.command()
@@ -39,7 +40,8 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """How fast: our engines (and peers) on the standard jobs, rounds in turn, as ratios in one run."""
-    from unskew.bench.request import answered
+    with garbage_put_off():
+        from unskew.bench.request import answered
 
     def tell(line: str) -> None:
         if not as_json:

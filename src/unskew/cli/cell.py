@@ -10,6 +10,7 @@ import typer
 from unskew.cli.app import app
 from unskew.cli.run import hint_when_interrupted
 from unskew.cli.stopping import HeedStop
+from unskew.garbage import garbage_put_off
 
 
 @app.command(hidden=True)
@@ -17,8 +18,9 @@ def cell(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The spec file that the sweep has written.")],
 ) -> None:
     """Begin a cell of a sweep, or go on with it where it has begun."""
-    from unskew.runs.cell_file import Listening, read_cell
-    from unskew.runs.running import resume, run
+    with garbage_put_off():
+        from unskew.runs.cell_file import Listening, read_cell
+        from unskew.runs.running import resume, run
 
     spec, folder, renewed = read_cell(file)
     watch = [Listening(file), HeedStop()]

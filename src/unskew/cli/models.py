@@ -16,6 +16,7 @@ from unskew.cli import completion
 from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.errors import InputError
+from unskew.garbage import garbage_put_off
 
 if TYPE_CHECKING:
     from unskew.models.architecture import Architecture
@@ -168,10 +169,11 @@ def _drawn(model: Architecture, shape: tuple[int, ...], classes: int) -> dict[st
 
 
 def _made(name: str, shape: tuple[int, ...], classes: int) -> dict[str, Any]:
-    import torch
+    with garbage_put_off():
+        import torch
 
-    from unskew.core.net import Net
-    from unskew.models.building import build
+        from unskew.core.net import Net
+        from unskew.models.building import build
 
     net = build(name, shape, classes).eval()
     own = [p.requires_grad_() for p in net.parameters()]

@@ -58,15 +58,15 @@ def predict(
     if not as_json and not found.done:
         typer.echo(f"{run}: {found.told}", err=True)
     answers = found.predict(file, resize=resize, client=whose)
-    frame = answers.frame()
     if out is not None:
         from unskew.files import replace_file
 
         with replace_file(out, make_folder=True) as draft:
             if out.suffix.lower() == ".parquet":
-                frame.to_parquet(draft, index=False)
+                answers.frame().to_parquet(draft, index=False)
             else:
-                frame.to_csv(draft, index=False, sep="\t" if out.suffix.lower() == ".tsv" else ",")
+                written = answers.csv("\t" if out.suffix.lower() == ".tsv" else ",")
+                draft.write_text(written, encoding="utf-8", newline="")
     if as_json:
         told = summary(answers) | {
             "run": str(run),
@@ -74,11 +74,11 @@ def predict(
             "saved": None if out is None else str(out),
         }
         if out is None:
-            told["predictions"] = json.loads(frame.to_json(orient="records"))
+            told["predictions"] = json.loads(answers.frame().to_json(orient="records"))
         typer.echo(json.dumps(told))
         return
     if out is None:
-        typer.echo(frame.to_csv(index=False), nl=False)
+        typer.echo(answers.csv(), nl=False)
     typer.echo(_said(answers, out), err=out is None)
 
 

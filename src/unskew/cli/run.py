@@ -17,10 +17,11 @@ from unskew.cli.app import app
 from unskew.cli.options import Json
 from unskew.cli.settings import effective, with_settings, written
 from unskew.cli.stopping import HeedStop, Interrupted
+from unskew.garbage import garbage_put_off
 from unskew.readings import Reading, validation_key
 
 if TYPE_CHECKING:
-    from unskew.runs.ended import Run
+    from unskew.runs.folder import RunFolder
     from unskew.runs.spec import Spec
 
 Experiment = Annotated[
@@ -51,9 +52,10 @@ def run(
         from unskew.runs.given import refuse_dealing
 
         refuse_dealing(spec, written(settings))
+    from unskew.runs.checks import check_words
+    from unskew.runs.folder import check_folder
+
     if dry_run:
-        from unskew.runs.checks import check_words
-        from unskew.runs.folder import check_folder
         from unskew.runs.rehearsal import rehearse
 
         check_words(spec)
@@ -65,11 +67,14 @@ def run(
         from unskew.errors import InputError
 
         raise InputError(f"{experiment} has a [sweep] table; run it with `unskew sweep {experiment}`")
-    from unskew.runs.running import run as start
-
     folder = out or default_folder(spec)
+    check_folder(folder)
+    check_words(spec)  # the run would refuse them, too, but after torch is loaded
+    with garbage_put_off():
+        from unskew.runs.running import run as start
+
     with hint_when_interrupted(folder):
-        show(start(spec, out=folder, progress=not as_json, watch=[HeedStop()]), as_json)
+        show(start(spec, out=folder, progress=not as_json, watch=[HeedStop()]).folder, as_json)
 
 
 RENEWED = {
@@ -108,10 +113,17 @@ def resume(
     --rounds makes a run longer, also one that is done. --stop, --patience and --budget say anew when it ends. What else
     may change cannot change a number.
     """
-    from unskew.runs.running import resume as go_on
+    from unskew.runs.over import is_over
+    from unskew.runs.resuming import ask_to_resume
 
     with hint_when_interrupted(folder):
-        show(go_on(folder, progress=not as_json, watch=[HeedStop()], **written(settings)), as_json)
+        asked = ask_to_resume(folder, **written(settings))
+        if not is_over(asked):
+            with garbage_put_off():
+                from unskew.runs.running import go_on
+
+            go_on(asked, progress=not as_json, watch=[HeedStop()])
+        show(asked.folder, as_json)
 
 
 @contextlib.contextmanager
@@ -196,7 +208,7 @@ def _lost_sites(away: dict[str, int]) -> str:
     )
 
 
-def show(ended: Run, as_json: bool) -> None:
+def show(ended: RunFolder, as_json: bool) -> None:
     """What came out, in a table or as one JSON object."""
     result = ended.result
     if as_json:
@@ -213,7 +225,7 @@ def show(ended: Run, as_json: bool) -> None:
     totals, skewed, final = result["totals"], result.get("skew"), result["final"]
     moved = totals["bytes_down"] + totals["bytes_up"] + totals["bytes_peer"]
     beside = totals.get("bytes_measuring_down", 0) + totals.get("bytes_measuring_up", 0)
-    only = sum(line.get("trained_only", 0) for line in ended.folder.lines)
+    only = sum(line.get("trained_only", 0) for line in ended.lines)
     alone = result.get("own_models")
     first, *others = chosen(result["metrics"], result["data"])
     judged = (

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from unskew.cli.app import app
+from unskew.garbage import garbage_put_off
 
 
 @app.command()
@@ -51,7 +52,8 @@ def studio(
 
         check_folder(folder)
         check_packages()
-        from unskew.studio.export import export_site
+        with garbage_put_off():
+            from unskew.studio.export import export_site
 
         console.print(f"written to [bold]{escape(str(export_site(folder, export)))}[/]")
         return

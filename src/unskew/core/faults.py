@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from unskew.core.types import Ids, Memory, Tree, Update, as_table, no_rows, side_by_side
 from unskew.errors import InputError
+from unskew.later import torch
 from unskew.seeds import generator
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 LATE = "late"
 """Under this name the server keeps updates that come a round late."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from unskew.core.types import Leg
 from unskew.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 OWN_MODEL = "own_model"
 """Under this name a client keeps the model that it trains for itself (``unskew.parts.schedule.alone``)."""

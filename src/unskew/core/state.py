@@ -5,33 +5,22 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from unskew.core.checkpoint_files import checkpoints
+from unskew.core.checkpoint_files import FORMAT, SEAL, SEAL_BYTES, checkpoints, newest
 from unskew.core.memory import flatten, nest
 from unskew.core.old_checkpoints import upgrade_memory
 from unskew.core.store import ClientStore, raw
 from unskew.core.types import Memory, Tree, map_tensors
-from unskew.errors import InputError
 from unskew.files import write_file
+from unskew.later import torch
 from unskew.version import __version__
 
-log = logging.getLogger("unskew.state")  # a name that users listen to: it stays where modules move
-
-FORMAT = 2
-"""Version of the checkpoint's layout. Format 1, with flat memories, is read as well; another is refused."""
-
-SEAL = "blake2b"
-"""The last tensor of a checkpoint: a hash of every byte before it."""
-
-SEAL_BYTES = 32
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass
@@ -87,18 +76,18 @@ class Entry:
 
 
 DTYPES = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint8": "U8",
+    "bool": "BOOL",
 }
-"""The names that the safetensors format gives these types."""
+"""The names that the safetensors format gives torch's types."""
 
 
 def save_state(state: State, folder: Path) -> Path:
@@ -138,16 +127,6 @@ def sealed(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes
         yield piece
 
 
-def is_whole(path: Path) -> bool:
-    """Whether a sealed checkpoint has the bytes that were written."""
-    content, left = hashlib.blake2b(digest_size=SEAL_BYTES), path.stat().st_size - SEAL_BYTES
-    with open(path, "rb") as file:
-        while left > 0 and (piece := file.read(min(left, 1 << 20))):
-            content.update(piece)
-            left -= len(piece)
-        return file.read() == content.digest()
-
-
 def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
     """A file of the safetensors format, piece by piece: the library itself wants all of it in memory."""
     held = list(entries)
@@ -155,7 +134,8 @@ def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[
     at = 0
     for entry in held:
         offsets = [at, at := at + entry.size]
-        header[entry.name] = {"dtype": DTYPES[entry.dtype], "shape": entry.shape, "data_offsets": offsets}
+        dtype = DTYPES[str(entry.dtype).removeprefix("torch.")]
+        header[entry.name] = {"dtype": dtype, "shape": entry.shape, "data_offsets": offsets}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
@@ -168,34 +148,12 @@ def load_state(folder: Path, known: int | None = None, like: Tree | None = None)
 
     A resume wants one of the first ``known`` rounds, since those are in its log, and of a model ``like`` its own.
     """
-    # imported only here: a GPU machine may have torch and numpy alone
-    from safetensors import SafetensorError, safe_open
 
-    for _, path in reversed(checkpoints(folder)):
-        try:
-            with safe_open(path, framework="pt") as file:
-                # one without a seal is of a version that did not seal
-                if SEAL in file.keys() and not is_whole(path):  # noqa: SIM118  not a dict
-                    log.warning("%s is damaged and left out", path)
-                    continue
-                about = json.loads(file.metadata()["unskew"])
-                version = about["format"]
-                if version in (1, FORMAT):
-                    if known is not None and about["round"] > known:
-                        continue
-                    state = _read(file, about)
-                    if like is None or _has(state.params, like):
-                        return state
-                    continue
-        except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, OSError):
-            log.warning("%s cannot be read and is left out", path)
-            continue  # damaged from outside: the one before it is whole
-        writer = f"unskew {about['unskew']}" if "unskew" in about else "another version of unskew"
-        raise InputError(
-            f"{path.name} was written by {writer}, in checkpoint format {version}, and unskew {__version__} reads "
-            f"formats up to {FORMAT}; resume it with the version that wrote it"
-        )
-    return None
+    def read(file: Any, about: dict[str, Any]) -> State | None:
+        state = _read(file, about)
+        return state if like is None or _has(state.params, like) else None
+
+    return newest(folder, "pt", read, known)
 
 
 def _has(params: Tree, like: Tree) -> bool:

@@ -12,10 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
-import torch
-
 from unskew.core.memory import flatten, nest
 from unskew.core.types import Ids, Memory, map_tensors, nbytes
+from unskew.later import torch
 
 BUDGET = 2 * 2**30
 """Bytes of clients' memories kept in this process's memory, unless a store says otherwise."""

@@ -153,11 +153,10 @@ class Columns:
 
     def _one_hot(self, column: str, values: Array) -> Array:
         import pandas
-        from sklearn.preprocessing import OneHotEncoder
 
-        known = np.array(self.categories[column], object)
+        places = {word: at for at, word in enumerate(self.categories[column])}
         codes, different = pandas.factorize(values)
-        strange = sorted({str(v) for v in different} - set(self.categories[column]))
+        strange = sorted({str(v) for v in different} - set(places))
         if strange:
             some = ", ".join(map(repr, strange[:3])) + (
                 f" and {len(strange) - 3} more" if len(strange) > 3 else ""
@@ -166,13 +165,11 @@ class Columns:
                 f"column {column!r} holds what no training row holds ({some}); such rows are taken without it",
                 stacklevel=4,
             )
-        encoder = OneHotEncoder(categories=[known], handle_unknown="ignore", sparse_output=False)
-        encoder.fit(known[:1, None])
-        rows = np.zeros(
-            (len(different) + 1, len(known))
-        )  # the last row is that of what is missing: no category
-        if len(different):
-            rows[:-1] = encoder.transform(np.asarray(different, object)[:, None])
+        # the last row is that of what is missing: no category
+        rows = np.zeros((len(different) + 1, len(places)))
+        for row, word in enumerate(different):
+            if word in places:
+                rows[row, places[word]] = 1.0
         return np.asarray(rows[codes])
 
     def _narrow(self, x: Array, place: Place) -> Array:
@@ -318,32 +315,34 @@ def _site(
 
 
 def _fills(columns: Columns, read: Mapping[str, Array], said: Mapping[str, Array]) -> dict[str, float | str]:
-    """What stands in for a missing value of each column; a column without a single value has nothing."""
+    """What stands in for a missing value of each column; a column without a single value has nothing.
+
+    Of words the most frequent; of several as frequent the first in order. Not by scikit-learn, which takes half a
+    second to load.
+    """
     if columns.impute not in ("median", "most_frequent"):
         return {}
-    from sklearn.impute import SimpleImputer
-
     fills: dict[str, float | str] = {}
     for column, values in read.items():
-        if not np.isnan(values).all():
-            fills[column] = float(SimpleImputer(strategy=columns.impute).fit(values[:, None]).statistics_[0])
+        if len(there := values[~np.isnan(values)]):
+            fills[column] = float(np.median(there) if columns.impute == "median" else _most_frequent(there))
     for column, values in said.items():
-        if not missing_words(values).all():
-            imputer = SimpleImputer(strategy="most_frequent", missing_values=None).fit(values[:, None])
-            fills[column] = str(imputer.statistics_[0])
+        if len(there := values[~missing_words(values)]):
+            fills[column] = str(_most_frequent(there))
     return fills
 
 
-def _categories(column: str, values: Array, place: Place) -> tuple[str, ...]:
-    import pandas
-    from sklearn.preprocessing import OneHotEncoder
+def _most_frequent(values: Array) -> Any:
+    different, counts = np.unique(values, return_counts=True)
+    return different[counts.argmax()]
 
-    known = np.asarray(pandas.unique(values[~missing_words(values)]), object)
-    if not len(known):
+
+def _categories(column: str, values: Array, place: Place) -> tuple[str, ...]:
+    found = sorted(set(values[~missing_words(values)].tolist()))
+    if not found:
         raise InputError(
             f"column {column!r} of {place.where} is empty in every training row; write drop={column}"
         )
-    found = OneHotEncoder(handle_unknown="ignore").fit(known[:, None]).categories_[0]
     if len(found) > MOST_CATEGORIES:
         raise InputError(
             f"column {column!r} of {place.where} holds {len(found):,} different words, each of which would be an input "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,13 +80,12 @@ class Intake:
 
     def inputs(self, raw: Any, resize: bool = False) -> Inputs:
         """Anything that holds samples: a path, a frame, pictures' paths, or numbers."""
-        import pandas
-
         if isinstance(raw, (str, os.PathLike)):
             return self._file(Path(raw).expanduser(), resize)
-        if isinstance(raw, pandas.Series):
+        pandas = sys.modules.get("pandas")  # who has a frame has loaded it
+        if pandas is not None and isinstance(raw, pandas.Series):
             raw = raw.to_frame().T.infer_objects()
-        if isinstance(raw, pandas.DataFrame):
+        if pandas is not None and isinstance(raw, pandas.DataFrame):
             from unskew.data.tables import plain_frame
 
             return self._frame(plain_frame(raw, "the frame"), Place("the frame", 0))

@@ -42,9 +42,21 @@ class Layer:
         return given
 
     @property
+    def weights(self) -> dict[str, Shape]:
+        """What training changes: the shape of each tensor, by the name that it has once the model is made."""
+        return {f"{at}.{name}": s for at, layer in self.inside.items() for name, s in layer.weights.items()}
+
+    @property
+    def statistics(self) -> dict[str, Shape]:
+        """What is measured in training, likewise."""
+        return {
+            f"{at}.{name}": s for at, layer in self.inside.items() for name, s in layer.statistics.items()
+        }
+
+    @property
     def parameters(self) -> int:
         """How many numbers training changes."""
-        return sum(layer.parameters for layer in self.inside.values())
+        return sum(map(math.prod, self.weights.values()))
 
     def multiply_adds(self, given: Shape) -> int:
         """Of dense layers and filters, in one forward pass of one sample."""
@@ -99,8 +111,9 @@ class Conv2d(Layer):
         return self.outputs, *((size + 2 * pad - side) // stride + 1 for size, side, stride, pad in walks)
 
     @property
-    def parameters(self) -> int:
-        return self.outputs * (self._fan + self.bias)
+    def weights(self) -> dict[str, Shape]:
+        bias: dict[str, Shape] = {"bias": (self.outputs,)} if self.bias else {}
+        return {"weight": (self.outputs, self.inputs // self.groups, *_pair(self.side)), **bias}
 
     def multiply_adds(self, given: Shape) -> int:
         return math.prod(self.shaped(given)) * self._fan
@@ -117,8 +130,8 @@ class Linear(Layer):
         return *given[:-1], self.outputs
 
     @property
-    def parameters(self) -> int:
-        return self.outputs * (self.inputs + 1)
+    def weights(self) -> dict[str, Shape]:
+        return {"weight": (self.outputs, self.inputs), "bias": (self.outputs,)}
 
     def multiply_adds(self, given: Shape) -> int:
         return math.prod(self.shaped(given)) * self.inputs
@@ -183,8 +196,12 @@ class BatchNorm(_Elementwise):
     features: int
 
     @property
-    def parameters(self) -> int:
-        return 2 * self.features
+    def weights(self) -> dict[str, Shape]:
+        return {"weight": (self.features,), "bias": (self.features,)}
+
+    @property
+    def statistics(self) -> dict[str, Shape]:
+        return {"running_mean": (self.features,), "running_var": (self.features,)}
 
 
 class Sequential(Layer):

@@ -111,7 +111,6 @@ def themed(chart: Picture) -> dict[str, Any]:
 
 def trust_charts() -> None:
     """From now on, and in every thread: for pages that draw anew while somebody drags a slider."""
-    import pandas  # noqa: F401  Altair asks for it by name: in another thread it might be half imported
     from altair.utils.schemapi import disable_debug_mode
 
     disable_debug_mode()

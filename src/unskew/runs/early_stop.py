@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from unskew.core.method import Method
 from unskew.core.roster import Roster
@@ -19,9 +19,6 @@ from unskew.runs.spec import Spec
 from unskew.runs.stop_rule import Amount, StopRule, check_stop, find_number, read_budget, read_stop
 from unskew.runs.watchers import RoundEnded, Started
 from unskew.seeds import generator
-
-if TYPE_CHECKING:
-    from unskew.core.engine import RunPlan
 
 COSTS = (
     "bytes_down",
@@ -142,14 +139,15 @@ def stoppers(spec: Spec, method: Method, first: Reading) -> list[Stopper]:
     return found
 
 
-def refuse_small_budget(spec: Spec, run: RunPlan) -> None:
-    """Refuse a budget of bytes that not even the first round can keep to: it would be played all the same."""
+def refuse_small_budget(spec: Spec, method: Method, roster: Roster, cohort: int, model: int) -> None:
+    """Refuse a budget of bytes that not even the first round can keep to: it would be played all the same.
+
+    ``model`` is how many bytes of a model travel.
+    """
     amounts = [] if spec.budget is None else [a for a in read_budget(spec.budget) if a.kind == "bytes"]
-    method = run.job.method
     if not amounts or not method.schedule.exchanges:
         return
-    model = run.job.net.travelling_bytes(run.job.net.initial, run.job.batch_norm)
-    foreseen = method.select.foresee(run.cohort, run.job.roster, generator(spec.seed, "select", 0, 0))
+    foreseen = method.select.foresee(cohort, roster, generator(spec.seed, "select", 0, 0))
     collects_later = method.schedule.last_round_differs
     # what is certain: where nobody can know who takes part, or who answers with what, that is one model on its way
     asked = 1 if foreseen is None or collects_later else len(foreseen)

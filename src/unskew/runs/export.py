@@ -4,53 +4,32 @@ FILE.safetensors   the weights by the names of the module, and ``input_mean`` an
 FILE.pt2           the whole model (``torch.export``): it runs where torch is, without this package
 FILE.onnx          the whole model for other runtimes (the extra ``unskew[onnx]`` writes it)
 
-Each holds a note in JSON: what the model is, the labels in the order of its outputs, and what a sample is.
+Each holds a note in JSON: what the model is, the labels in the order of its outputs, and what a sample is. Weights need
+no torch to be written; ``export_model.py`` writes the rest.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
+from unskew.arrays import Array
 from unskew.data.intake import Intake
 from unskew.errors import InputError
 from unskew.files import replace_file
-from unskew.models.trained import TrainedModel
+from unskew.places import path_of
 from unskew.version import __version__
 
-NOTE = "unskew.json"
-"""What the note is called in a .pt2 file; elsewhere it is the metadata ``unskew``."""
+FORMS = (".safetensors", ".pt2", ".onnx")
+"""In which forms a model leaves: the file's ending says it."""
 
 
-class Exported(nn.Module):
-    """A model as it is exported: raw samples as float numbers in, logits out."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, model: TrainedModel):
-        super().__init__()
-        self.net = model.net
-        self.register_buffer("mean", model.mean)
-        self.register_buffer("std", model.std)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.net((x - self.mean) / self.std)  # type: ignore[no-any-return]
-
-
-def export(model: TrainedModel, intake: Intake, path: Path, about: dict[str, Any]) -> Path:
-    """Write a model to ``path``, whose ending says in which form; what stood there is replaced as a whole."""
-    place = path.expanduser()
-    write = FORMS.get(place.suffix.lower())
-    if write is None:
+def check_place(path: str | Path) -> Path:
+    """The file to write to; one that cannot be is refused before any work."""
+    place = path_of(path, "what a model is written to", "file's path").expanduser()
+    if place.suffix.lower() not in FORMS:
         raise InputError(
             f"a model is written as {', '.join(FORMS)}, not as {place.name!r}; write -o model.safetensors"
         )
@@ -58,87 +37,34 @@ def export(model: TrainedModel, intake: Intake, path: Path, about: dict[str, Any
         raise InputError(f"{place} is a folder; name a file in it, such as {place / 'model.safetensors'}")
     if not place.parent.is_dir():
         raise InputError(f"there is no folder {place.parent} to write {place.name} in; make it first")
-    note = about | {
-        "unskew": __version__,
-        "labels": list(intake.labels),
-        "input": {"dtype": str(model.mean.dtype).removeprefix("torch."), "shape": ["N", *intake.shape]},
-        "output": "logits, one a class: softmax makes probabilities",
-        "mean": model.mean.flatten().tolist(),
-        "std": model.std.flatten().tolist(),
-        "takes": intake.as_dict(),
-    }
-    whole = TrainedModel(model.net, model.mean, model.std, model.by_batch).cpu().requires_grad_(False)
-    with replace_file(place) as draft, _quiet():
-        write(whole, intake, draft, json.dumps(note, indent=1))
     return place
 
 
-def _weights(model: TrainedModel, intake: Intake, place: Path, note: str) -> None:
-    from safetensors.torch import save
+def export_arrays(numbers: Mapping[str, Array], intake: Intake, place: Path, about: dict[str, Any]) -> Path:
+    """Write a model's numbers, by the names that its state dict has."""
+    from safetensors.numpy import save
 
-    held = {k: v.detach().contiguous().clone() for k, v in model.state_dict().items()}
-    scale = {f"input_{name}": held.pop(name) for name in ("mean", "std")}
-    tensors = {name.removeprefix("net."): value for name, value in held.items()} | scale
-    place.write_bytes(save(tensors, {"unskew": note}))
-
-
-def _program(model: TrainedModel, intake: Intake, place: Path, note: str) -> None:
-    with open(place, "wb") as file:
-        torch.export.save(_traced(model, intake), file, extra_files={NOTE: note})
+    mean, std = numbers["mean"], numbers["std"]
+    told = note(intake, about, str(mean.dtype), mean.ravel().tolist(), std.ravel().tolist())
+    with replace_file(place) as draft:
+        draft.write_bytes(save({as_exported(k): v for k, v in numbers.items()}, {"unskew": told}))
+    return place
 
 
-def _onnx(model: TrainedModel, intake: Intake, place: Path, note: str) -> None:
-    try:
-        import onnx  # noqa: F401
-        import onnxscript  # noqa: F401
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            f"ONNX needs the package {missing.name!r}; write pip install 'unskew[onnx]', or -o model.pt2"
-        ) from None
-    program = torch.onnx.export(
-        _traced(model, intake), dynamo=True, external_data=False, verbose=False,
-        input_names=["x"], output_names=["logits"],
-    )  # fmt: skip
-    assert program is not None
-    program.model.metadata_props["unskew"] = note
-    program.save(str(place))
+def as_exported(name: str) -> str:
+    """What a tensor of a trained model is called in the file: as in the module that was trained."""
+    return f"input_{name}" if name in ("mean", "std") else name.removeprefix("net.")
 
 
-FORMS: dict[str, Callable[[TrainedModel, Intake, Path, str], None]] = {
-    ".safetensors": _weights,
-    ".pt2": _program,
-    ".onnx": _onnx,
-}
-"""In which forms a model leaves: the file's ending -> what writes it."""
-
-
-def _traced(model: TrainedModel, intake: Intake) -> torch.export.ExportedProgram:
-    """The model as a graph that takes any number of samples."""
-    samples = torch.zeros(2, *intake.shape, dtype=model.mean.dtype)
-    any_number = ({0: torch.export.Dim("N")},)
-    try:
-        traced = torch.export.export(Exported(model), (samples,), dynamic_shapes=any_number, strict=False)
-    except Exception as problem:  # a module of one's own may do what cannot be traced
-        raise InputError(
-            f"torch cannot export this model ({str(problem).strip().splitlines()[0]}); write -o model.safetensors, "
-            "which holds its weights"
-        ) from problem
-    for node in traced.graph.nodes:
-        node.meta.pop("stack_trace", None)  # lines of our code, and where it lies on this machine
-    return traced
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what torch says about packages that nobody asked for."""
-    talkers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [talker.level for talker in talkers]
-    for talker in talkers:
-        talker.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for talker, level in zip(talkers, levels, strict=True):
-            talker.setLevel(level)
+def note(intake: Intake, about: dict[str, Any], dtype: str, mean: list[float], std: list[float]) -> str:
+    """What goes with the model."""
+    told = about | {
+        "unskew": __version__,
+        "labels": list(intake.labels),
+        "input": {"dtype": dtype, "shape": ["N", *intake.shape]},
+        "output": "logits, one a class: softmax makes probabilities",
+        "mean": mean,
+        "std": std,
+        "takes": intake.as_dict(),
+    }
+    return json.dumps(told, indent=1)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from unskew.arrays import wide_blocks
 from unskew.core.decay import Decay, decay
 from unskew.core.method import Method
 from unskew.core.slots import Local
@@ -32,6 +37,17 @@ class Loaded:
     partition: Any
     given: bool  # whether the data came from Python
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the samples and of who holds them."""
+        content, dataset = hashlib.sha256(), self.federation.dataset
+        for array in (dataset.x, dataset.y, dataset.x_test, dataset.y_test):
+            content.update(np.ascontiguousarray(array).data)
+        for lists in (self.federation.indices, self.federation.offsets):
+            for block in wide_blocks(lists):  # whatever they are kept in
+                content.update(block.data)
+        return content.hexdigest()
+
 
 def load(
     spec: Spec,
@@ -54,6 +70,18 @@ def load(
     check_images(federation.dataset, spec.crop, spec.flip)
     method = with_moved_images(method, spec.crop, spec.flip)
     return Loaded(method, falls, device, federation, partition, data is not None)
+
+
+def is_saved(partition: Any, path: Path) -> bool:
+    """Whether what was saved there is whole and is this partition; where there is none, nothing need be saved."""
+    from unskew.data.partition import Partition
+
+    if partition is None:
+        return True
+    try:
+        return bool(Partition.load(path).record["sha256"] == partition.record["sha256"])
+    except InputError:
+        return False
 
 
 def auto_model(name: str, dataset: Dataset) -> str:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from unskew.arrays import Array
-from unskew.core.net import blocks
 from unskew.core.task import CLASSIFICATION
-from unskew.data.intake import Inputs, Intake
+from unskew.data.intake import Inputs
 from unskew.errors import InputError
-from unskew.models.trained import TrainedModel
+from unskew.later import torch
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unskew.models.trained import TrainedModel
 
 LABEL = "prediction"
 """The column of an answer's table that holds the label; the probabilities follow as probability_CLASS."""
@@ -70,17 +74,36 @@ class Prediction:
         """The inputs' own columns (or the file's or sample's name) and the answers, one row per sample."""
         import pandas as pd
 
+        return pd.DataFrame(self._whole_columns())
+
+    def csv(self, separator: str = ",") -> str:
+        """``frame`` as text. pandas takes half a second to load, and has read the input where that was a table."""
+        if "pandas" in sys.modules:
+            return str(self.frame().to_csv(index=False, sep=separator))
+        columns, text = self._whole_columns(), io.StringIO()
+        rows = csv.writer(text, delimiter=separator, lineterminator=os.linesep)
+        rows.writerow(columns)
+        rows.writerows(zip(*(map(_cell, values) for values in columns.values()), strict=True))
+        return text.getvalue()
+
+    def _whole_columns(self) -> dict[str, Any]:
         answers = self.columns()
         if twice := next((name for name in answers if name in self.inputs.rows), None):
             raise InputError(f"the input has a column {twice!r} already; rename it")
-        return pd.DataFrame({**self.inputs.rows, **answers})
+        return {**self.inputs.rows, **answers}
 
 
-def predict(model: TrainedModel, intake: Intake, raw: Any, resize: bool = False) -> Prediction:
+def _cell(value: Any) -> Any:
+    """A value as pandas writes it: nothing where it is NaN."""
+    return None if value != value else value
+
+
+def predict(model: TrainedModel, inputs: Inputs, labels: tuple[str, ...]) -> Prediction:
     """Judge raw inputs as the test set is judged: in blocks of 500, in evaluation mode."""
-    inputs = intake.inputs(raw, resize)
+    from unskew.core.net import blocks
+
     at = np.flatnonzero(inputs.usable)
-    shares = np.full((len(inputs), len(intake.labels)), np.nan)
+    shares = np.full((len(inputs), len(labels)), np.nan)
     chosen = np.zeros(len(inputs), np.int64)  # 0: no answer
     with torch.inference_mode():
         for block in blocks(len(at), model.by_batch) if len(at) else ():
@@ -88,5 +111,4 @@ def predict(model: TrainedModel, intake: Intake, raw: Any, resize: bool = False)
             found = CLASSIFICATION.probabilities(model(x).double())
             shares[at[block]] = found.cpu().numpy()
             chosen[at[block]] = CLASSIFICATION.predict(found).cpu().numpy() + 1
-    labels = np.array(["", *intake.labels])[chosen]
-    return Prediction(labels, shares, intake.labels, inputs)
+    return Prediction(np.array(["", *labels])[chosen], shares, labels, inputs)

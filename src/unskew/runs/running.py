@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -17,28 +18,27 @@ from unskew.notices import warn
 from unskew.places import path_of
 from unskew.progress import Progress, voice
 from unskew.renamed import accepts_old_names
-from unskew.runs.changes import common_rounds, ends_apart, find_changes, on_its_device, record
-from unskew.runs.early_stop import refuse_small_budget
+from unskew.runs.changes import on_its_device, record
 from unskew.runs.ended import Run
-from unskew.runs.folder import RunFolder, check_folder, read_folder
+from unskew.runs.folder import RunFolder, check_folder
 from unskew.runs.given import (
     Data,
-    model_fingerprints,
     refuse_dealing,
-    refuse_other_model,
     refuse_overruled,
     refuse_unrepeatable,
     says_of_itself,
     take_data,
 )
-from unskew.runs.judged_by import Metrics, check_names, refuse_other_metrics
-from unskew.runs.loading import auto_model
+from unskew.runs.given_model import model_fingerprints, refuse_other_model
+from unskew.runs.judged_by import Metrics, check_names
+from unskew.runs.loading import auto_model, is_saved
+from unskew.runs.resuming import Resumption, ask_to_resume
 from unskew.runs.rounds import play_rounds
 from unskew.runs.saved_model import write_card
 from unskew.runs.settings import Renewed, Settings
 from unskew.runs.setup import Setup, set_up
-from unskew.runs.spec import STOPPING, Spec
-from unskew.runs.watchers import Stopped, Watch, check_watchers
+from unskew.runs.spec import Spec
+from unskew.runs.watchers import Watch, check_watchers
 
 
 @accepts_old_names(data="dataset")
@@ -98,11 +98,11 @@ def run(
     refuse_dealing(spec, settings)
     check_names(spec.metrics, own)
     with voice(progress is True), single_threaded():
-        folder = RunFolder(_path(out, "out") if out is not None else None)
+        folder = RunFolder(path_of(out, "out", "folder's path") if out is not None else None)
         if folder.path is not None:
             check_folder(folder.path)  # before what may take minutes: to read data, to meet sites
         setup = set_up(spec, data, model, method, metrics=own)
-        refuse_small_budget(spec, setup.run)
+        setup.refuse_small_budget(spec)
         spec = setup.settle(spec)
         if model is not None:
             setup.about |= model_fingerprints(setup)
@@ -137,109 +137,54 @@ def resume(
     that were given in Python. A run that a watcher of yours has stopped goes on where ``rounds`` is given.
     """
     watchers = check_watchers(watch)
-    folder, began, about = read_folder(_path(path, "the run to resume"))
-    place = Path(path)
-    settings: dict[str, Any] = {**given}
-    if isinstance(model, str):
-        settings["model"], model = model, None
-    if about.get("given") and dataset is None:
-        raise InputError(
-            f"{path} was run on data given in Python; resume it there: unskew.resume({str(path)!r}, dataset=...)"
-        )
-    if about.get("own_model") and model is None:
-        raise InputError(f"{path} was run with a model given in Python; resume it there with model=...")
-    data = None
-    if isinstance(dataset, (str, Path)):
-        if began.partition == "given":
-            raise InputError(
-                f"{path} was run on a Federation given in Python; give it as dataset=..., not {dataset}"
-            )
-        if not about.get("given"):
-            settings["dataset"] = str(dataset)
-    elif dataset is not None:
-        data = take_data(dataset)
-    own: dict[str, Metric] = {}
-    if metrics is not None:
-        named, own = own_metrics(metrics)
-        if set(named) != set(own) or not about.get("own_metrics"):  # functions alone choose nothing anew
-            settings["metrics"] = named
-    refuse_other_metrics(path, about, own)
-    spec = find_changes(place, began, settings, len(folder.lines))
-    check_names(spec.metrics, own)
-    stopped, undone = _stopped(folder, began, spec, "rounds" in given)
-    common_rounds(place, began, spec, len(folder.lines), undone)  # refused before anything is loaded
-    over = folder.is_done and undone is None and _ends_alike(began, spec)
-    if not over:
-        on_its_device(place, spec, about.get("device"))
+    asked = ask_to_resume(path, dataset, model, metrics, **given)
+    return go_on(asked, progress, watchers)
+
+
+def go_on(asked: Resumption, progress: bool | Progress, watch: Sequence[Any]) -> Run:
+    """Go on with a run as is asked; it is given back as it is where nothing is left to do."""
+    place, folder, began, spec, about = asked.place, asked.folder, asked.began, asked.spec, asked.about
+    stopped, model = asked.stopped, asked.model
 
     def prepared(source: Spec) -> tuple[Setup, State]:
-        if about.get("given") and data is None:  # what was given in Python is in a file now
-            source = replace(source, dataset=str(dataset))
-        setup = set_up(source, data, model, metrics=own, known_sites=about.get("sites"))
-        if setup.about["sha256"] != about.get("sha256"):
-            raise InputError(f"the data of {path} is not what the run began with; give it the same data")
-        known = common_rounds(place, began, spec, len(folder.lines), undone)
-        if folder.damage.result and ends_apart(spec, len(folder.lines)):
-            known = min(known, len(folder.lines) - 1)  # it may have ended there, and nobody knows any more
+        if asked.moved is not None:
+            source = replace(source, dataset=asked.moved)
+        setup = set_up(source, asked.data, model, metrics=asked.own, known_sites=about.get("sites"))
+        asked.refuse_other_data(setup.about["sha256"])
         if stopped is not None:
             setup.run.stops_after = stopped.rounds
-            if not folder.is_done and ends_apart(spec, stopped.rounds):
-                known = min(known, stopped.rounds - 1)  # killed at its end: who knows as what that was judged
-        found = load_state(place / "state", known, setup.state.params)
+        found = load_state(place / "state", asked.known_rounds(), setup.state.params)
         if model is not None:
             refuse_other_model(place, about, model_fingerprints(setup), found is None)
         setup.about |= about  # what runs of earlier versions lack is known from the data
         return setup, (found or setup.state).to(setup.run.device)
 
     with voice(progress is True), single_threaded():
-        if over:  # nothing is written where nothing is left to do
+        if asked.over:  # nothing is written where nothing is left to do
             setup, state = prepared(spec)
-            whole = state.round >= setup.run.end and setup.is_partition(place / "partition.npz")
-            told_anew = any(
-                getattr(spec, n) != getattr(began, n) for n in ("target", "metrics", "method_label")
-            )
-            if whole and not told_anew:
+            whole = state.round >= setup.run.end and is_saved(setup.partition, place / "partition.npz")
+            if whole and not asked.told_anew:
                 return Run(folder, spec, state, setup.job.net, setup.partition, setup.run)
         with folder.locked(), folder.told():
             folder.check_kinds()
             folder.read()  # again, now that nobody else writes it
             setup, state = prepared(on_its_device(place, spec, about.get("device")))
             if folder.damage:
-                warn(f"in {path}, {folder.damage}; it goes on after round {state.round}", stacklevel=2)
+                warn(f"in {place}, {folder.damage}; it goes on after round {state.round}", stacklevel=3)
             folder.rewind(state.round)
             forget_after(place / "state", state.round)
             folder.save({"status": "running", **({"stopping": stopped.as_dict()} if stopped else {})})
             record(place, began, spec, state.round)  # not before: nothing may be left of the old plan alone
             folder.rounds = spec.rounds
-            if not setup.is_partition(place / "partition.npz"):  # damaged, or killed in its first moment
+            if not is_saved(
+                setup.partition, place / "partition.npz"
+            ):  # damaged, or killed in its first moment
                 setup.save_partition(place / "partition.npz")
             _describe(place, spec, setup)  # which runs of earlier versions lack
-            return play_rounds(spec, setup, folder, state, progress, watchers, stopped)
-
-
-def _ends_alike(began: Spec, spec: Spec) -> bool:
-    """Whether both specs end a run at the same time."""
-    return all(getattr(began, name) == getattr(spec, name) for name in ("rounds", *STOPPING))
-
-
-def _stopped(folder: RunFolder, began: Spec, spec: Spec, longer: bool) -> tuple[Stopped | None, int | None]:
-    """(how a run was stopped early and still is, the round that was its last where it is to go on).
-
-    It goes on where it is told otherwise: by settings that say when it ends, or, where a watcher of the user's own has
-    stopped it, by a number of rounds.
-    """
-    found = Stopped.read(folder.result.get("stopped") or folder.result.get("stopping"))
-    if found is None:
-        return None, None
-    asked_anew = longer and found.by not in STOPPING
-    return (None, found.rounds) if asked_anew or not _ends_alike(began, spec) else (found, None)
+            return play_rounds(spec, setup, folder, state, progress, watch, stopped)
 
 
 def _describe(path: Path, spec: Spec, setup: Setup) -> None:
     """Say in the folder what the model is and takes, so that it can be used without the data."""
     model = auto_model(spec.model, setup.job.roster.dataset)
     write_card(path, spec, setup.run, model, bool(setup.about["own_model"]))
-
-
-def _path(given: Any, what: str) -> Path:
-    return path_of(given, what, "folder's path")

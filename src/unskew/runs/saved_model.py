@@ -10,26 +10,29 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
+import numpy as np
 
-from unskew.core.engine import Job, RunPlan
+from unskew.arrays import Array
+from unskew.core.checkpoint_files import SEAL, is_whole
 from unskew.core.kept import OWN_MODEL, refuse_far
 from unskew.core.method import Method
-from unskew.core.net import Net
-from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed
+from unskew.core.state import Entry, State, load_state, sealed
 from unskew.core.types import Tree
 from unskew.data.intake import Intake
 from unskew.errors import InputError
 from unskew.files import write_file
-from unskew.models.trained import TrainedModel
+from unskew.later import load, torch
+from unskew.models.drawn import check_classes, drawn_for, named
 from unskew.notices import warn
 from unskew.places import path_of
 from unskew.runs.client_names import keeper_of
+from unskew.runs.export import check_place, export_arrays
 from unskew.runs.folder import RunFolder, read_folder
 from unskew.runs.predict import Prediction, predict
 from unskew.runs.snapshots import kept_rounds, read_model
@@ -39,6 +42,10 @@ from unskew.sealed import unseal
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unskew.core.engine import Job, RunPlan
+    from unskew.core.net import Net
+    from unskew.models.trained import TrainedModel
 
 CARD, WEIGHTS = "model.json", "model.safetensors"
 FORMAT = 1
@@ -74,8 +81,9 @@ class Predicts:
         file), one sample or many. ``resize`` scales pictures of other sizes. ``client`` asks the model that this
         client keeps, where clients keep their own (local_only).
         """
+        inputs = self.intake.inputs(x, resize)
         model = self._asked if client is None else self.client_model(client)
-        return predict(model, self.intake, x, resize)
+        return predict(model, inputs, self.intake.labels)
 
     @cached_property
     def _asked(self) -> TrainedModel:
@@ -86,20 +94,26 @@ class Predicts:
 
         ``client`` takes the model that this client keeps (local_only), ``round`` that of a round that was kept.
         """
-        from unskew.runs.export import export
-
         if client is not None and round is not None:
             raise InputError("client and round name two models; write one of them")
-        place = path_of(path, "what a model is written to", "file's path")
+        place, told = check_place(path), self._told_of_model
         if place.name == WEIGHTS and (place.parent / "spec.json").exists():
             raise InputError(
                 f"{place} is what the run itself keeps, in a form of its own; write to another file, such as "
                 f"{place.with_name('exported.safetensors')}"
             )
+        if client is None and round is None and (arrays := self._arrays(place)) is not None:
+            return export_arrays(arrays, self.intake, place, told(client, round))
+        from unskew.runs.export_model import export
+
         model = self.model if client is None else self.client_model(client)
         if round is not None:
             model = self.model_of(round)
-        return export(model, self.intake, place, self._told_of_model(client, round))
+        return export(model, self.intake, place, told(client, round))
+
+    def _arrays(self, place: Path) -> Mapping[str, Array] | None:
+        """The model's numbers, where no module need be made of them to write them to this file."""
+        return None
 
     def model_of(self, round: int | None) -> TrainedModel:
         """The global model that a round ended with."""
@@ -114,6 +128,8 @@ class Predicts:
 
 def make_trained_model(net: Net, params: Tree, job: Job) -> TrainedModel:
     """These weights as a module that takes raw inputs."""
+    from unskew.models.trained import TrainedModel
+
     judging = job.judging_net
     module = copy.deepcopy(judging.judging)
     held = {k: v for k, v in params.items() if k in net.own or k in net.buffers}
@@ -211,22 +227,23 @@ class LoadedRun(Predicts):
     @property
     def calibrated(self) -> bool:
         """Whether the model is a calibrated copy of the global one."""
-        return bool(self._weights[2])
+        return self._ended[1]
 
     @property
     def round(self) -> int:
         """The round that the model is of."""
-        return self._weights[0]
+        return self._ended[0]
 
     @property
     def model(self) -> TrainedModel:
         """The model, a copy of your own, that takes raw inputs."""
-        tensors = self._weights[1]
+        state = self._ended[2]
         if not self._exchanges:
             raise InputError(
                 f"{self.spec.method} makes no global model: every client keeps its own; name a client: "
                 "run.client_model(0), run.save(..., client=0), or --client 0 on the command line"
             )
+        tensors = _read_weights(self.path / WEIGHTS) if state is None else _prefixed(state.params)
         return self._built(tensors)
 
     @property
@@ -237,7 +254,7 @@ class LoadedRun(Predicts):
     def model_of(self, round: int | None) -> TrainedModel:
         """The global model that a round ended with, of those that were kept (``keep``); None is the last."""
         try:
-            frozen = _read_weights(self.path / WEIGHTS)[1]  # which are in no checkpoint
+            frozen = _read_weights(self.path / WEIGHTS)  # which are in no checkpoint
         except InputError:
             frozen = {}
         return self._built({**frozen, **_prefixed(read_model(self.path, round)[1])})
@@ -302,11 +319,11 @@ class LoadedRun(Predicts):
         return found
 
     @cached_property
-    def _weights(self) -> tuple[int, Tree, bool]:
-        """(round, tensors, whether calibrated): what the run ended with, else its last checkpoint."""
+    def _ended(self) -> tuple[int, bool, State | None]:
+        """(round, whether calibrated) of the weights that the run ended with; else of its last checkpoint, and that."""
         if self.done and self._exchanges:
             try:
-                return _read_weights(self.path / WEIGHTS)
+                return *_check_weights(self.path / WEIGHTS), None
             except InputError as problem:
                 if Method.parse(self.spec.method).calibrate:
                     raise InputError(
@@ -319,11 +336,27 @@ class LoadedRun(Predicts):
             raise InputError(
                 f"{self.path} has no checkpoint yet, so there is no model in it; go on with `unskew resume {self.path}`"
             )
-        return state.round, _prefixed(state.params), False
+        return state.round, False, state
+
+    def _arrays(self, place: Path) -> Mapping[str, Array] | None:
+        """The numbers that the run ended with, as they are in its folder, for a file that holds them and no code."""
+        if place.suffix.lower() != ".safetensors" or self.given is not None or not self._exchanges:
+            return None
+        card, takes = self._card, self.intake
+        if self._ended[2] is not None or card["own_model"] or ":" in card["model"].partition("(")[0]:
+            return None
+        check_classes(len(takes.labels))
+        drawn = drawn_for(named(card["model"]), takes.shape, len(takes.labels))
+        wanted = {f"net.{name}": shape for name, shape in (drawn.weights | drawn.statistics).items()}
+        wanted |= {name: np.shape(card[name]) for name in ("mean", "std")}
+        found = _read_weights(self.path / WEIGHTS, "np")
+        fits = {k: v.shape for k, v in found.items()} == wanted
+        return found if fits and all(v.dtype == card["dtype"] for v in found.values()) else None
 
     def _built(self, tensors: Tree) -> TrainedModel:
         """A module with these weights."""
         from unskew.models import build
+        from unskew.models.trained import TrainedModel
 
         card, takes = self._card, self.intake
         if card["own_model"] and self.given is None:
@@ -370,7 +403,7 @@ class LoadedRun(Predicts):
         if self.result.get("status") == "failed":
             far = f"failed after {played} of {of} rounds"
         try:
-            round, _, calibrated = self._weights
+            round, calibrated, _ = self._ended
         except InputError:
             return f"{begun}, {far}, no model yet"
         if not self._exchanges:
@@ -382,17 +415,32 @@ def _prefixed(params: Tree) -> Tree:
     return {f"net.{name}": value for name, value in params.items()}
 
 
-def _read_weights(file: Path) -> tuple[int, Tree, bool]:
+def _check_weights(file: Path) -> tuple[int, bool]:
+    """(round, whether calibrated) of weights that are whole."""
+    about, _ = _opened(file, "np", tensors=False)
+    return int(about["round"]), bool(about["calibrated"])
+
+
+def _read_weights(file: Path, framework: str = "pt") -> Any:
+    """Weights by name: torch's tensors, or numpy's arrays ("np")."""
+    return _opened(file, framework, tensors=True)[1]
+
+
+def _opened(file: Path, framework: str, tensors: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a file of weights says of itself, and those if they are asked for."""
     from safetensors import SafetensorError, safe_open
 
     if not file.is_file():
         raise InputError(f"{file} is not there")
+    if framework == "pt":
+        load("torch")  # which safetensors would load
     try:
-        with safe_open(file, framework="pt") as held:
+        with safe_open(file, framework=framework) as held:
             about = json.loads(held.metadata()["unskew"])
-            tensors = {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118  not a dict
-        if tensors.pop(SEAL, None) is None or not is_whole(file):
-            raise ValueError
-        return int(about["round"]), tensors, bool(about["calibrated"])
+            names = set(held.keys())
+            if SEAL not in names or not is_whole(file):
+                raise ValueError
+            about = {"round": int(about["round"]), "calibrated": bool(about["calibrated"])}
+            return about, {name: held.get_tensor(name) for name in sorted(names - {SEAL}) if tensors}
     except (SafetensorError, KeyError, TypeError, ValueError, OSError):
         raise InputError(f"{file} is damaged") from None

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import torch
 
-from unskew.arrays import wide_blocks
 from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.faults import Faults
 from unskew.core.holdings import Holdings
@@ -35,6 +32,7 @@ from unskew.notices import warn
 from unskew.runs.checks import check
 from unskew.runs.choose_engine import choose
 from unskew.runs.describe import names
+from unskew.runs.early_stop import refuse_small_budget
 from unskew.runs.guessing import most_frequent
 from unskew.runs.judged_by import describe_metrics
 from unskew.runs.loading import Loaded, auto_model, cohort_of, load, local_of, settled
@@ -65,6 +63,12 @@ class Setup:
         if self.partition is not None:
             self.partition.save(path)
 
+    def refuse_small_budget(self, spec: Spec) -> None:
+        """Refuse a budget of bytes that not even the first round can keep to."""
+        job = self.job
+        model = job.net.travelling_bytes(job.net.initial, job.batch_norm)
+        refuse_small_budget(spec, job.method, job.roster, self.run.cohort, model)
+
     def fitted_disclosure(self) -> list[str]:
         """What scaling and filling in tell of rows that have several owners."""
         if "table" in self.about:
@@ -72,17 +76,6 @@ class Setup:
         else:  # of published data the means are published too
             told = "means and deviations over all clients" if self.about.get("of_clients") else ""
         return [told] if told else []
-
-    def is_partition(self, path: Path) -> bool:
-        """Whether what was saved there is whole and is this partition."""
-        from unskew.data.partition import Partition
-
-        if self.partition is None:
-            return True
-        try:
-            return bool(Partition.load(path).record["sha256"] == self.partition.record["sha256"])
-        except InputError:
-            return False
 
 
 @dataclass(frozen=True)
@@ -245,19 +238,13 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
 def _about(loaded: Loaded, built: Built) -> dict[str, Any]:
     """What the run's folder says of data and model."""
     federation, dataset, net = loaded.federation, loaded.federation.dataset, built.net
-    content = hashlib.sha256()
-    for array in (dataset.x, dataset.y, dataset.x_test, dataset.y_test):
-        content.update(np.ascontiguousarray(array).data)
-    for lists in (federation.indices, federation.offsets):
-        for block in wide_blocks(lists):  # whatever they are kept in
-            content.update(block.data)
     return {
         "name": dataset.name,
         "labels": list(dataset.labels),
         "clients": federation.clients,
         **({} if federation.names is None else {"names": list(federation.names)}),
         "samples": int(federation.sizes.sum()),
-        "sha256": content.hexdigest(),
+        "sha256": loaded.fingerprint,
         "given": loaded.given,
         "own_model": built.own_model,
         **({"of_clients": True} if isinstance(tests := federation.tests, Aside) and tests.in_test else {}),

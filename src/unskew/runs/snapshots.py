@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from unskew.core.state import SEAL, Entry, State, is_whole, load_state, sealed
+from unskew.core.checkpoint_files import SEAL, is_whole
+from unskew.core.state import Entry, State, load_state, sealed
 from unskew.core.types import Tree
 from unskew.errors import InputError
 from unskew.files import write_file

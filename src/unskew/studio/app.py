@@ -21,6 +21,8 @@ from unskew.studio.shared import Studio
 
 def make_app(studio: Studio) -> ASGIApp:
     """All screens of the studio behind its guard."""
+    if not studio.copy:  # which draws one thing after the other
+        import pandas  # noqa: F401  Altair asks for it by name: in another thread it might be half imported
     routes = [Route("/static/{name}", served)]
     for screen in load_screens():
         own = screen.routes(studio)

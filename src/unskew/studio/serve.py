@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 import threading
 import webbrowser
@@ -55,13 +56,9 @@ def check_folder(folder: Path) -> None:
 
 def check_packages() -> None:
     """Say in one sentence what is missing."""
-    try:
-        import starlette  # noqa: F401
-        import uvicorn  # noqa: F401
-    except ImportError as missing:
-        raise InputError(
-            f"the studio needs the package {missing.name!r}; write pip install 'unskew[studio]'"
-        ) from None
+    for name in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(name) is None:
+            raise InputError(f"the studio needs the package {name!r}; write pip install 'unskew[studio]'")
 
 
 def bound(port: int | None, usual: int) -> socket.socket:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -33,7 +34,7 @@ class NiidLabels(Family):
 
     def counts(self, task: PartitionTask) -> Array:
         no_more_than_classes(self.k, task.classes, "k of niid_labels")
-        owns = self._owned(task)
+        owns = self._owned(task, _turns(task))
         counts = np.zeros((task.clients, task.classes), np.int64)
         for y in task.present:
             owners = np.flatnonzero(owns[:, y])
@@ -44,20 +45,14 @@ class NiidLabels(Family):
     def unlimited(self, task: PartitionTask) -> Array:
         """A class is the same share of all for each of its owners."""
         no_more_than_classes(self.k, task.classes, "k of niid_labels")
-        owns = self._owned(task)
+        owns = self._owned(task, _known_turns(task.seed, task.words, task.clients, task.classes))
         return np.asarray(owns / owns.sum(axis=0) / task.classes)
 
-    def _owned(self, task: PartitionTask) -> Array:
+    def _owned(self, task: PartitionTask, turns: Array) -> Array:
         """[clients, classes]: who owns which class."""
         present = task.present
-        each = min(self.k, len(present))
-        rng = task.generator("owners")
         owns = np.zeros((task.clients, task.classes), bool)
-        index = np.arange(len(present) - 1)
-        others = present[index + (index >= np.arange(len(present))[:, None])]  # row by row all but one
-        for client in range(task.clients):
-            at = client % len(present)
-            owns[client, rng.permutation(others[at])[: each - 1]] = owns[client, present[at]] = True
+        np.put_along_axis(owns, turns[:, : self.k], True, axis=1)
         for at in np.flatnonzero(~owns[:, present].any(axis=0)).tolist():
             task.note(f"nobody took class {present[at]}, so client {at % task.clients} holds it too")
             owns[at % task.clients, present[at]] = True
@@ -70,3 +65,21 @@ class NiidLabels(Family):
     @classmethod
     def extremes(cls, task: PartitionTask, given: Mapping[str, Any]) -> list[Self]:
         return [cls(len(task.present)), cls(1)]
+
+
+def _turns(task: PartitionTask) -> Array:
+    """[clients, classes]: in which order a client would take classes, its own and then the others at random."""
+    present = task.present
+    rng = task.generator("owners")
+    index = np.arange(len(present) - 1)
+    others = present[index + (index >= np.arange(len(present))[:, None])]  # row by row all but one
+    turns = np.empty((task.clients, len(present)), np.min_scalar_type(task.classes))
+    for client in range(task.clients):
+        at = client % len(present)
+        turns[client, 0], turns[client, 1:] = present[at], rng.permutation(others[at])
+    return turns
+
+
+@lru_cache(maxsize=256)  # whoever looks for a k draws the same, whatever k it is
+def _known_turns(seed: int, words: tuple[str, ...], clients: int, classes: int) -> Array:
+    return _turns(PartitionTask(np.ones(classes, np.int64), clients, seed, words))
