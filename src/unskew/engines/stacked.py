@@ -28,7 +28,7 @@ from unskew.core.client import (
 )
 from unskew.core.memory import flatten, nest
 from unskew.core.step import IN_THE_LOSS, LocalStep, LocalTraining, StepInputs
-from unskew.core.types import Memory, Tree, clone, expand, join, leaves, map_tensors, rows
+from unskew.core.types import Memory, Tree, clone, expand, leaves, map_tensors
 from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
 from unskew.models.kernels.beside import filters_beside
 from unskew.models.kernels.rounding import RoundedCopies
