@@ -229,7 +229,7 @@ class Stepper:
         block = self.block
         if self.planned is not None and isinstance(s, Tensor):
             shown = self.training.shows_steps  # to parts, which may do anything with samples
-            kind = torch.bfloat16 if self.training.net.half and not shown else torch.float32
+            kind = torch.bfloat16 if self.training.net.rounds_samples and not shown else torch.float32
             return begin(s, self.planned, _samples(self.pool), clients, kind, side_by_side=not shown)
         x, y = self.pool.take(_now(block.index, s, clients))
         weight, rate = (_now(v, s, clients) for v in (block.weight, block.rate))
@@ -299,9 +299,15 @@ class StackedResults:
             return blocks[0][1]
         order = np.argsort([place for places, _ in blocks for place in places])
         returns = [back for _, block in blocks for back in block.returns]
-        at = torch.from_numpy(order)
+        at = torch.from_numpy(order).to(next(iter(blocks[0][1].params.values())).device)
+
+        def whole(
+            *parts: Tensor,
+        ) -> Tensor:  # tensor by tensor: all models at once would be there a third time
+            return torch.cat(parts).index_select(0, at)
+
         params, moved = (
-            rows(join([getattr(block, name) for _, block in blocks]), at) for name in ("params", "moved")
+            map_tensors(whole, *(getattr(block, name) for _, block in blocks)) for name in ("params", "moved")
         )
         return StackedResults([returns[i] for i in order], params, moved)
 
