@@ -21,9 +21,10 @@ from torch.nn.functional import pad
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
+from unskew.engines.client_stack import ClientStack, tensors, with_tensors
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
 from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, trace, written
-from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
+from unskew.engines.stacked import Stepper
 
 
 @dataclass(frozen=True)
