@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from unskew.core import types
+from unskew.core import faults, types
 from unskew.core.faults import finite
 from unskew.core.types import BLOCK, Update, expand, moved_by, weighted_sum
 from unskew.core.visits import change_norms
@@ -89,6 +90,27 @@ def test_norms_and_finiteness_are_the_same_of_tensors_joined_for_a_gpu(
             patched.setattr(types, "most_joined", lambda _: 1000)
             assert change_norms(update) == pytest.approx(apart, rel=1e-12)
             assert finite(update).tolist() == sound
+
+
+def test_of_tensors_joined_for_a_gpu_one_copy_is_there_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that holds a cohort's models need not hold them once more to see whether they are finite: nor where a sum
+    of large numbers is infinite by itself, and is looked at again."""
+    tree = {name: torch.randn(3, 2) for name in "abcdef"}
+    tree["e"][2] = 3e38
+    tree["d"][1, 1] = torch.nan
+    copies: list[weakref.ref[torch.Tensor]] = []
+    most = 0
+
+    def copied(*group: Any) -> torch.Tensor:
+        nonlocal most
+        copies.append(weakref.ref(table := types.as_table(*group)))
+        most = max(most, sum(copy() is not None for copy in copies))
+        return table
+
+    monkeypatch.setattr(types, "most_joined", lambda _: 12)
+    monkeypatch.setattr(faults, "as_table", copied)
+    assert faults.finite_rows([tree], 3).tolist() == [True, False, True]
+    assert (len(copies), most) == (5, 1)
 
 
 def test_the_next_model_is_rounded_once_in_its_own_type() -> None:

@@ -90,14 +90,15 @@ def finite_rows(trees: Iterable[Tree], count: int) -> Tensor:
     """Which of the ``count`` rows of stacked trees hold only finite numbers."""
     good = torch.ones(count, dtype=torch.bool)
     numbers = [{k: v for k, v in tree.items() if v.is_floating_point()} for tree in trees]
-    tables = [as_table(tree, names) for tree in numbers for names in side_by_side(tree)] if count else []
-    if not tables:
+    groups = [(tree, names) for tree in numbers for names in side_by_side(tree)] if count else []
+    if not groups:
         return good
-    # what is not finite stays in a sum, which takes one pass; all are looked at together, for each look waits for a GPU
-    sums = torch.stack([rows.sum(1).to(tables[0].device, torch.float64) for rows in tables])
-    sound = torch.isfinite(sums).cpu()
+    # what is not finite stays in a sum, which takes one pass; all sums are looked at together: a look waits for a GPU.
+    # Tables are copies there, so each goes before the next comes
+    sums = [as_table(*group).sum(1).to(torch.float64) for group in groups]
+    sound = torch.isfinite(torch.stack([each.to(sums[0].device) for each in sums])).cpu()
     for at in (
         (~sound.all(1)).nonzero().flatten().tolist()
     ):  # a sum of large numbers may be infinite by itself
-        sound[at] = torch.isfinite(tables[at]).all(1).cpu()
+        sound[at] = torch.isfinite(as_table(*groups[at])).all(1).cpu()
     return sound.all(0)

@@ -18,6 +18,7 @@ from unskew.core.try_stacking import mixes_rows, stacks
 from unskew.core.types import Tree, nbytes
 from unskew.models.batch_last import lay_batch_last
 from unskew.models.functional import call, context, copied, trees
+from unskew.models.in_half import looks_up, stays_wide, take_any_type
 from unskew.models.layers import BatchNorm
 from unskew.models.outline import Outline
 from unskew.models.patches import can_be_patched, patch
@@ -84,6 +85,7 @@ class Net:
         self._tried_last: dict[tuple[int, ...], bool] = {}
         self._tried_rows: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
+        self.looks_up = looks_up(module)
         self.half = False
         self.half_outputs = False  # whether what comes out of it stays in bf16, too
         self.by_batch = False  # whether it judges by the statistics of the samples at hand
@@ -211,7 +213,15 @@ class Net:
         here.half = True
         norms = [n for n, m in self.training.named_modules() if isinstance(m, BatchNorm)]
         here.wide = here.rounded.union(f"{n}.{p}" for n in norms for p in ("weight", "bias"))
+        if self.looks_up or stays_wide(self.training, self.own):
+            here.training = copied(self.training)
+            take_any_type(here.training, here.wide)
         return here
+
+    @property
+    def rounds_samples(self) -> bool:
+        """Whether samples are rounded to bf16 before all else."""
+        return self.half and not self.looks_up
 
     def patched(self) -> Net:
         """This net, convolving by products over patches: for clients that are stacked."""
@@ -321,7 +331,7 @@ class Net:
         held = {k: v for k, v in params.items() if k in self.own}
         if self.half:
             held = {k: v if k in self.wide else v.to(torch.bfloat16) for k, v in held.items()}
-            x = x.to(torch.bfloat16)
+            x = x.to(torch.bfloat16) if self.rounds_samples or since is not None else x
         cut = {"since": since, "upto": upto} if since or upto else {}
         found = call(module, held | self.held, x, self.tied, **cut)
         return found.to(torch.float32) if self.half and not self.half_outputs else found

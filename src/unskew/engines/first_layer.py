@@ -20,7 +20,7 @@ from torch.fx import Node
 
 from unskew.core.client import Pool
 from unskew.core.types import Tree
-from unskew.engines.stacked import ClientStack
+from unskew.engines.client_stack import ClientStack
 from unskew.engines.traced import Traced
 
 aten = torch.ops.aten

@@ -21,10 +21,11 @@ from torch.nn.functional import pad
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
+from unskew.engines.client_stack import ClientStack, tensors, with_tensors
 from unskew.engines.constants import compute_once, make_constants_once
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
 from unskew.engines.graph import alike, aten, calls, owner, same_form, shaken, swap, written
-from unskew.engines.stacked import ClientStack, Stepper, tensors, with_tensors
+from unskew.engines.stacked import Stepper
 from unskew.engines.traced import Traced, trace
 
 

@@ -1,8 +1,8 @@
 """Layers and the loss of stacked clients on a GPU, each one kernel for all of them.
 
 Under ``vmap``, over clients with weights of their own, these layers call ``unskew.models.kernels``; anywhere else they
-are the layers that they were. Weights stay in float32 also where images are bf16: the kernels round them as they read
-them, and their gradients come back whole.
+are the layers that they were. Weights stay in float32 also where images are bf16: they are rounded once a step, beside
+the model (``unskew.models.kernels.rounding``), and their gradients come back whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def use_kernels(module: nn.Module) -> frozenset[str]:
     """Let a model's plain convolutions, its batch norm and its classifier run by kernels when they are stacked, in
     place.
 
-    The names of the weights that the kernels round themselves.
+    The names of the weights that these layers round themselves.
     """
     rounded = set()
     for path, layer in module.named_modules():

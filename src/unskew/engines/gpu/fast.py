@@ -29,14 +29,16 @@ from unskew.core.roster import Roster
 from unskew.core.step import LocalTraining
 from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update, nbytes
+from unskew.engines.client_stack import ClientStack, stack_clients
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu.prefetch import Prefetch
 from unskew.engines.gpu.stage import Room, Stage, Way, padded_to
 from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS
 from unskew.engines.here import Here
-from unskew.engines.stacked import ClientStack, StackedResults, split_into_blocks, unstack_results
+from unskew.engines.stacked import StackedResults, unstack_results
 from unskew.errors import RunFailed
 from unskew.models.kernels.available import has_kernels
+from unskew.models.kernels.layout import power_of_two
 from unskew.notices import warn
 
 SIDE_BY_SIDE, STACKED = 64, 256
@@ -221,14 +223,14 @@ class FastGPU(Here):
         together = _together(job, round_inputs.cohort)
         size = self._room(job, together, len(client_jobs))
         tuned = leg.settings.batch is not None
-        if tuned:  # no bound is known beforehand
-            steps, batch = (_power_of_two(n) for n in _largest(client_jobs))
+        if tuned:  # no bound is known beforehand, and sizes that differ a little are to share a stage
+            steps, batch = (power_of_two(n) for n in _largest(client_jobs))
         else:
             steps, batch = _longest(job, round_inputs.roster, client_jobs)
         known = not tuned and leg.settings.per_class is None
         sizes = batch_sizes(job, round_inputs.roster) if known else batch
         few = sizes <= (EXACT_COMPILED if self.compile else EXACT)
-        block = split_into_blocks(training, client_jobs, job.dtype, self.device)
+        block = stack_clients(training, client_jobs, job.dtype, self.device)
         if any(block.draws.values()):  # there are no numbers for more rows than a batch may have
             batch = min(batch, max(e.plan.batch for e in client_jobs))
         # a graph of a short batch's own size takes no weights, by which batch norm tells padding among what is drawn
@@ -391,11 +393,6 @@ def batch_sizes(job: Job, roster: Roster) -> int:
     whole = sizes[sizes >= batch]
     short = np.bincount(whole % batch if last == "keep" else whole * 0, minlength=batch)
     return int(((small + short)[1:] > 0).sum()) + bool(len(whole))
-
-
-def _power_of_two(n: int) -> int:
-    """The next one, so that sizes which differ a little share a stage."""
-    return 1 << (n - 1).bit_length()
 
 
 def _arithmetic(precision: str) -> None:

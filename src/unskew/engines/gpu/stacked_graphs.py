@@ -15,7 +15,8 @@ from torch import Tensor
 from unskew.core.client import Pool
 from unskew.core.step import LocalTraining
 from unskew.core.types import leaves
-from unskew.engines.stacked import ClientStack, Stepper
+from unskew.engines.client_stack import ClientStack
+from unskew.engines.stacked import Stepper
 
 SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 """The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""

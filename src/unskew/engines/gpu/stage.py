@@ -11,10 +11,10 @@ from torch import Tensor
 
 from unskew.core.step import LocalTraining
 from unskew.core.types import Memory, clone, map_tensors
+from unskew.engines.client_stack import ClientStack, tensors
 from unskew.engines.device_data import DeviceData
 from unskew.engines.gpu.stacked_graphs import Prefixes
 from unskew.engines.gpu.stream_graphs import Lanes
-from unskew.engines.stacked import ClientStack, tensors
 
 
 class Way(Enum):

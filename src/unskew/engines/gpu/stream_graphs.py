@@ -18,7 +18,7 @@ from torch import Tensor
 from unskew.core.client import Pool
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, leaves, map_tensors
-from unskew.engines.stacked import ClientStack
+from unskew.engines.client_stack import ClientStack
 
 STREAMS = 16
 """Clients that run at once; more take turns on these, and share the memory of their steps. A GPU starts kernels at a

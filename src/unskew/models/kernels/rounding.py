@@ -1,5 +1,5 @@
-"""Filters rounded once a step: a kernel that rounds what it reads does so for every tile, and half of a step's
-convolutions went into that."""
+"""Filters rounded once a step: a kernel that rounds what it reads does so for every tile, and a third of a
+convolution's time went into that."""
 
 from __future__ import annotations
 
