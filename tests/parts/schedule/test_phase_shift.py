@@ -98,7 +98,9 @@ def test_a_run_remembers_the_samples_that_landed():
 
 def test_where_clients_train_on_some_of_their_samples_the_blend_counts_these(monkeypatch):
     """With kld both n_k and N of n_k / (n_k + N) are what uploads weigh: the samples that clients were told to use."""
-    setup = ready(Method.parse("kld(willing=all)+phase_shift(2)"), tiny((5, 3, 19, 4, 17, 12, 6, 8)), cohort=6)
+    setup = ready(
+        Method.parse("kld(willing=all)+phase_shift(2)"), tiny((5, 3, 19, 4, 17, 12, 6, 8)), cohort=6
+    )
     state, blends = setup.state, []
     monkeypatch.setattr(rounds, "blended", lambda leg: blends.append(leg) or blended(leg))
     for t in range(2):
