@@ -118,6 +118,14 @@ def test_a_picture_of_who_took_part_is_bounded(live: Path) -> None:
     assert len(run_view.overview(read_record(live))["points"]) <= run_view.MOST_POINTS
 
 
+@pytest.mark.parametrize(("rounds", "ticks"), [(1, 1), (3, 2), (30_000, 6)])
+def test_every_tick_of_a_curve_is_another_number(rounds: int, ticks: int) -> None:
+    """No round stands twice below it, and no percentage beside it: 3%, 3%, 4%."""
+    drawn = run_charts._curve("key", "Accuracy", True, rounds, "#000000")["encoding"]
+    assert drawn["x"]["axis"]["tickCount"] == ticks
+    assert drawn["y"]["axis"]["format"] == "%"  # as many decimals as the ticks need
+
+
 def test_disclosures_of_a_run_that_goes_on_open_its_presets(live: Path) -> None:
     told = run_view.disclosed(read_record(live))
     assert any("(kld)" in said for said in told)

@@ -23,14 +23,14 @@ ROWS = "rounds"
 def _curve(key: str, title: str, percent: bool, rounds: int, colour: str) -> dict[str, Any]:
     import altair as alt
 
-    axis = alt.Axis(title=None, format=".0%" if percent else "~g", tickCount=5, domain=False)
+    axis = alt.Axis(title=None, format="%" if percent else "~g", tickCount=5, domain=False)
     chart = (
         alt.Chart(alt.NamedData(name=ROWS), title=alt.TitleParams(title))
         .mark_line(color=colour, strokeJoin="round")
         .encode(
             x=alt.X("round:Q")
             .scale(domain=[1, max(2, rounds)], nice=False)
-            .axis(title="round", grid=False, tickCount=6, tickMinStep=1, format="d"),
+            .axis(title="round", grid=False, tickCount=max(1, min(6, rounds - 1)), format="d"),
             y=alt.Y(f"{key}:Q").scale(zero=percent).axis(axis),
             tooltip=[alt.Tooltip("round:Q"), alt.Tooltip(f"{key}:Q", format=".4f", title=title)],
         )

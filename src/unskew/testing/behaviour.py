@@ -320,6 +320,9 @@ def check_costs(subject: Subject) -> None:
         sent, shared = moved_bytes(played, "up", part.name), moved_bytes(played, "down", part.name)
         must(sent == ledger.up[part.name], f"the uploads of {part.name} are not counted as they are")
         must(shared == ledger.down[part.name], f"what {part.name} shares is not counted as it is")
-        answers = sum(moved_bytes(played, "up", f"{part.name} {kind}") for kind in ("answers", "numbers"))
+        answers = sum(
+            moved_bytes(played, "up", f"{part.name} {kind}")
+            for kind in ("answers", "at the start", "numbers")
+        )
         silent = bool(sent or answers or part.probes) and not part.discloses
         must(not silent, f"{part.name} must say in `discloses` what leaves a client")

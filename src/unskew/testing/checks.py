@@ -47,6 +47,7 @@ from unskew.testing.form import (
     check_upload,
 )
 from unskew.testing.plays import Subject, example, must, one_battery
+from unskew.testing.verbs import check_verbs
 
 Check = Callable[[Subject], None]
 
@@ -55,7 +56,9 @@ def _table(*checks: Check) -> dict[str, Check]:
     return {check.__name__.removeprefix("check_"): check for check in checks}
 
 
-FORM = _table(check_stores, check_described, check_neutral, check_select, check_upload, check_advance)
+FORM = _table(
+    check_stores, check_described, check_verbs, check_neutral, check_select, check_upload, check_advance
+)
 BEHAVIOUR = _table(
     check_expression,
     check_finite,

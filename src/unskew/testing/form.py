@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import inspect
 import re
 
 import numpy as np
@@ -12,7 +14,7 @@ from unskew.core import slots
 from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS, SLOTS
-from unskew.core.slots import RESERVED, Advance, Select, Upload
+from unskew.core.slots import RESERVED, Advance, Needs, Select, Upload
 from unskew.core.types import clone, leaves
 from unskew.expression import build, parse
 from unskew.parts import PARTS
@@ -60,6 +62,13 @@ def check_described(part: Subject) -> None:
     must(kind.slot in SLOTS, f"{name} has the slot {kind.slot!r}, which is none of {', '.join(SLOTS)}")
     holder = getattr(slots, kind.slot.capitalize())
     must(issubclass(kind, holder), f"{name} fills {kind.slot} and must derive from {holder.__name__}")
+    taken = name in PARTS and PARTS[name] is not kind
+    must(not taken, f"{name} is a part of unskew's own; give yours another name")
+    lacking = [asked for asked in kind.questions if not callable(getattr(kind, asked, None))]
+    must(not lacking, f"{name} names a question that it has no method for: {', '.join(lacking)}")
+    needs = getattr(part, "needs", None)
+    must(needs is None or isinstance(needs, Needs), f"needs of {name} must be a Needs(...), not {needs!r}")
+    _must_be_spelt(kind, holder)
     text = (vars(kind).get("__doc__") or "").strip()
     generated = text.startswith(f"{kind.__name__}(")  # what @dataclass writes where there is none
     must(bool(text) and not generated, f"{name} has no docstring")
@@ -69,6 +78,20 @@ def check_described(part: Subject) -> None:
     told = not part.needs_counts or LABEL_COUNTS in part.discloses
     must(told, f"{name} needs label counts and must say {LABEL_COUNTS!r} in `discloses`")
     must({*kind.probes} <= {"loss", "accuracy"}, f"{name} asks for a probe there is not: {kind.probes}")
+
+
+def _must_be_spelt(kind: type[slots.Part], holder: type[slots.Part]) -> None:
+    """No method is named almost as a verb that the class lacks: nothing would call it."""
+    base = slots.Exchange if issubclass(kind, slots.Exchange) else holder
+    verbs = [verb for verb in dir(base) if not verb.startswith("_") and callable(getattr(base, verb))]
+    free = [verb for verb in verbs if getattr(kind, verb) is getattr(base, verb)]
+    for name, value in vars(kind).items():
+        if name.startswith("_") or name in verbs or name in kind.questions or not inspect.isfunction(value):
+            continue
+        meant = difflib.get_close_matches(name, free, 1, cutoff=0.8)
+        must(
+            not meant, f"{kind.name} has a method {name}, which nothing calls; did you mean {''.join(meant)}?"
+        )
 
 
 def check_neutral(part: Subject) -> None:

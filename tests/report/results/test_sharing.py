@@ -39,6 +39,17 @@ def test_accuracy_is_drawn_against_time_on_the_air(runs):
     assert "Global test accuracy against time on the air" not in titles(learning_curves(rows, styles([rows])))
 
 
+@pytest.mark.parametrize("rounds", [1, 2, 3, 50])
+def test_no_round_and_a_half_stands_below_a_curve(rounds):
+    """Vega makes one tick more than there are steps, where it is only told the smallest step: 1, 1.5, 2, 2.5, 3."""
+    ended = unskew.run(dataset="digits", clients=5, cohort=2, rounds=rounds, model="linear", progress=False)
+    (_, rows) = compare([ended]).tables[0]
+    first = learning_curves(rows, styles([rows])).to_dict()["vconcat"][0]
+    while "layer" in first:
+        first = first["layer"][0]
+    assert first["encoding"]["x"]["axis"]["tickCount"] == max(1, min(6, rounds - 1))
+
+
 def test_the_page_says_who_shared_with_whom(runs, tmp_path):
     """The table has every sharing method, the picture the clusters of the one that clusters."""
     text = write_report(runs, tmp_path / "page.html").read_text()

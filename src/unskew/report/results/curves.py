@@ -153,6 +153,10 @@ def panel(
         ),
     )
     precise = ".2%" if share else ".4g"
+    places = [point["x"] for curve in curves for point in curve]
+    whole = (
+        int(max(places) - (0 if axis.zero else min(places))) if places else 1
+    )  # a round and a half is none
     base = alt.Chart(inline(point for curve in curves for point in curve)).encode(
         x=alt.X(
             "x:Q",
@@ -160,8 +164,7 @@ def panel(
             axis=alt.Axis(
                 title=axis.title,
                 grid=False,
-                tickCount=min(6, width // 50),
-                tickMinStep=1,
+                tickCount=max(1, min(6, width // 50, whole)),
                 labelExpr=axis.label,
             ),
         ),
