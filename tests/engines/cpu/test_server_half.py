@@ -79,3 +79,21 @@ def test_what_an_update_shows_stays_while_somebody_keeps_it() -> None:
         assert all(torch.equal(update.params[k], v) for k, v in came.items())
     assert len({*map(id, kept.answered)}) == 3
     assert len({*map(id, dropped.answered)}) == 1
+
+
+def test_a_part_of_a_model_that_is_kept_stays_as_it_was() -> None:
+    """One number of one client, of which the tensor that it was taken from is gone."""
+    engine, parts, came = Watched(), list[torch.Tensor](), list[float]()
+    visit = engine.visit
+
+    def keep_one(*given: Any) -> Update:
+        update = visit(*given)
+        parts.append(next(iter(update.params.values()))[1].flatten()[0])
+        came.append(float(parts[-1]))
+        engine.updates.clear()
+        return update
+
+    engine.visit = keep_one  # type: ignore[method-assign]
+    play(Method.parse("fedavg"), tiny(sizes=(6, 6, 6, 6)), engine=engine, rounds=3, model="mlp(hidden=[5])")
+    assert [float(one) for one in parts] == came
+    assert len({*came}) == 3

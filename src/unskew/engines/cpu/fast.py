@@ -10,13 +10,11 @@ is a seam of its own (``unskew.engines.carrier``).
 from __future__ import annotations
 
 import math
-import weakref
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unskew.arrays import Array
 from unskew.core.client import ClientResult
@@ -67,7 +65,6 @@ class FastCPU(Here):
         self.count, self.block, self.record = workers or cores(), block, record
         self.crew: Carrier | None = None
         self.boards: dict[str, Board] = {}
-        self.lent: list[weakref.ref[Tensor]] = []  # what updates show of the board of answers
         self.told: dict[str, object] = {}
         self.loads_script = False
         self._stacks: tuple[Job, int] | None = None
@@ -107,8 +104,8 @@ class FastCPU(Here):
         models = self._board("models", template, 1 + (len(leg.clients) if leg.stacked else 1))
         if only_sum(job, leg):
             return self._summed(job, leg, rows, round_inputs, models)
-        if any(model() is not None for model in self.lent):  # somebody keeps what was on it
-            self.boards.pop("answers", None)
+        if "answers" in self.boards and self.boards["answers"].is_shown():  # somebody keeps what was on it
+            del self.boards["answers"]
         answers = self._board("answers", template, len(leg.clients))
         models.write(0, leg.anchor or template, False)
         models.write(1, leg.start, leg.stacked)
@@ -122,11 +119,9 @@ class FastCPU(Here):
         if returns[0].message is not None:
             return gather_results(job, leg, rows, returns)
         at, whole = torch.from_numpy(rows), sum_is_all(job, leg)
-        if whole and len(rows) == len(
-            leg.clients
-        ):  # summed before there is another leg, so it need not be copied
+        if whole and len(rows) == len(leg.clients):
+            # summed before there is another leg, so it need not be copied
             params = {k: v[: len(rows)] for k, v in answers.tree().items()}
-            self.lent = [weakref.ref(v) for v in params.values()]
         else:
             params = {k: v[at] for k, v in answers.tree().items()}
         base = {k: v[at] for k, v in leg.start.items()} if leg.stacked else leg.start

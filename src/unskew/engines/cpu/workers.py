@@ -72,6 +72,11 @@ class Board:
     def row(self, number: int) -> Tree:
         return {k: v[number] for k, v in self.tree().items()}
 
+    def is_shown(self) -> bool:
+        """Whether somebody else still looks at rows of it, or at a part of one."""
+        mine = 2  # ``flat``, and the storage that is asked
+        return torch._C._storage_Use_Count(self.flat.untyped_storage()._cdata) > mine
+
     def write(self, first: int, model: Tree, stacked: bool) -> None:
         for name, value in self.tree().items():
             if stacked:
