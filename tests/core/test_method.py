@@ -95,6 +95,14 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     __import__("sys").modules.pop("my_own_part", None)
 
 
+@pytest.mark.parametrize("name", ["late", "trained", "divergence", "batch_norm", "own_model", "kept_model"])
+def test_no_part_has_a_name_under_which_a_run_itself_remembers_things(name: str) -> None:
+    """At the server or at clients: the part's memory would be taken for the run's."""
+    taken = type("Taken", (FedAvg,), {"name": name})
+    with pytest.raises(InputError, match=f"is named '{name}', which a run cannot use"):
+        Method.of(taken())
+
+
 def test_a_part_of_ones_own_is_found_in_the_current_folder(own_folder: Path) -> None:
     """An installed command does not look there by itself."""
     method = Method.parse("my_own_part:Mine(twist=2)+full")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from unskew import Metric
 from unskew.cli import app
 from unskew.core.evaluate_clients import judge_own_models
-from unskew.core.kept import OWN_MODEL
+from unskew.core.memory_names import OWN_MODEL
 from unskew.data import from_arrays
 from unskew.errors import InputError
 from unskew.runs.running import resume, run

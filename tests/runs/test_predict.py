@@ -16,7 +16,7 @@ from torch import nn
 
 import unskew
 from unskew.cli import main
-from unskew.core.kept import OWN_MODEL
+from unskew.core.memory_names import OWN_MODEL
 from unskew.data.intake import Inputs
 from unskew.errors import InputError
 from unskew.runs.ended import Run

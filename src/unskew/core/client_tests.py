@@ -9,7 +9,7 @@ import numpy as np
 from unskew.core.engine import RunPlan
 from unskew.core.evaluate import calibrate_copy
 from unskew.core.evaluate_clients import LISTED, trained_clients
-from unskew.core.kept import OWN_MODEL
+from unskew.core.memory_names import OWN_MODEL
 from unskew.core.score import ACCURACIES, judge_clients, spread
 from unskew.core.state import State
 from unskew.metrics import skew

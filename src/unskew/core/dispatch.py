@@ -16,15 +16,13 @@ from unskew.core.client import ClientJob, ClientResult, Handed
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.faults import finite_rows
 from unskew.core.holdings import Holdings
+from unskew.core.memory_names import STATISTICS
 from unskew.core.optimisers import sum_of_rates
 from unskew.core.plan import Plan, plan, subset
 from unskew.core.roster import Roster
 from unskew.core.slots import Local
 from unskew.core.types import Ids, Leg, Memory, Tree, Update, expand, map_tensors, no_rows, rows_at, stack
 from unskew.core.upload import upload_bytes
-
-STATISTICS = "batch_norm"
-"""Under this name a client keeps its own batch statistics, where the policy is ``local``."""
 
 
 class PlanInputs(NamedTuple):

@@ -14,8 +14,8 @@ import torch
 
 from unskew.arrays import Array
 from unskew.core.engine import Remote, RunPlan
-from unskew.core.kept import OWN_MODEL
 from unskew.core.measure import model_bytes, try_at_clients
+from unskew.core.memory_names import OWN_MODEL
 from unskew.core.score import (
     ACCURACIES,
     describe_clients,

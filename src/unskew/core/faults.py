@@ -21,9 +21,6 @@ from unskew.seeds import generator
 if TYPE_CHECKING:
     from torch import Tensor
 
-LATE = "late"
-"""Under this name the server keeps updates that come a round late."""
-
 
 @dataclass(frozen=True)
 class Faults:

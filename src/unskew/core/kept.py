@@ -12,13 +12,6 @@ from unskew.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-OWN_MODEL = "own_model"
-"""Under this name a client keeps the model that it trains for itself (``unskew.parts.schedule.alone``)."""
-
-KEPT_MODEL = "kept_model"
-"""Under this name a client far away keeps the model that it will upload later (``unskew.parts.schedule.phase_shift``).
-Engines on this machine leave such models with the schedule."""
-
 
 def refuse_far(client: int | str, kept: Mapping[str, Tensor]) -> None:
     """Refuse what is the name of a model that a client keeps far away, and not the model."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from unskew import expression
 from unskew.core.hook_names import refuse_old_hooks
+from unskew.core.memory_names import RESERVED
 from unskew.core.registry import parts as known_parts
 from unskew.core.registry import presets
 from unskew.core.slot_names import DECIDES, SLOTS, USUAL
 from unskew.core.slots import (
-    RESERVED,
     Advance,
     Aggregate,
     Calibrate,

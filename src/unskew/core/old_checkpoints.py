@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unskew.core.faults import LATE
+from unskew.core.memory_names import LATE
 from unskew.core.types import NESTED, TREES, Memory, Tree
 
 PREFIXES = {

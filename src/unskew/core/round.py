@@ -21,13 +21,13 @@ import numpy as np
 import torch
 
 from unskew.core.air import air_of
-from unskew.core.dispatch import STATISTICS
 from unskew.core.engine import Job, Remote, RunPlan
 from unskew.core.evaluate_clients import mark_stale
 from unskew.core.faults import finite
 from unskew.core.held import Moment
-from unskew.core.kept import KEPT_MODEL, OWN_MODEL, blended
+from unskew.core.kept import blended
 from unskew.core.ledger import Ledger
+from unskew.core.memory_names import KEPT_MODEL, LATE, OWN_MODEL, STATISTICS, TRAINED
 from unskew.core.query import RunQuestions
 from unskew.core.slots import After, Play
 from unskew.core.state import State
@@ -38,117 +38,161 @@ from unskew.seeds import generator
 
 def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
     """Play round ``state.round``; the next state, and the round's line for the log."""
-    job, method, t, seed = run.job, run.job.method, state.round, state.seed
-    # a run that began before there was a slot remembers nothing for the part in it
-    server: dict[str, Memory] = {part.name: {} for part in method.parts} | state.server
-    store, roster = state.clients, job.roster
-    views = []
-    for part in method.prepare:
-        before, roster = roster, part.expect(roster, t, server[part.name])
-        views.append((part, before, roster))
-    probes = sorted({name for part in method.parts for name in part.probes})
-    ledger = Ledger(
-        job.net.travelling_bytes(state.params, job.batch_norm),
-        air_of(roster, seed, t),
-        any(o.needs.global_model for o in method.objective) or bool(probes or method.encoders),
-    )
-    if t == 0:
-        ledger.prepared([(part, after) for part, _, after in views], roster)
-        server = begin_parts(run, server, ledger)
-    shared = method.hand_out(server, t)
-    ledger.exchanges(method.parts, server, roster.clients)
-    selections = legs = 0
+    return Round(run, state).play()
 
-    def moment(clients: Ids) -> Moment:
-        """These clients' data as it is in this round, with the views that they make of it."""
-        told = {part.name: part.hand_out(clients, t, known, server[part.name]) for part, known, _ in views}
-        ledger.told_views(clients, told)
-        return Moment(t, clients=clients, told=told)
 
-    def select(count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
-        nonlocal selections
-        rng = generator(seed, "select", t, selections)
-        selections += 1
-        busy = np.union1d(
-            np.asarray(exclude, np.int64), server.get("late", {}).get("clients", NOBODY)
-        )  # still on its way back
-        wanted, name = run.cohort if count is None else count, method.select.name
-        cohort, server[name] = method.select.select(wanted, busy, roster, server[name], rng)
-        ledger.selected(cohort)
-        for part in method.tune:
-            cohort.settings = part.settings(t, cohort, roster, job.local)
+class Round:
+    """A round that is being played. A schedule asks it to ``select``, ``train`` and ``combine``.
+
+    The state that it begins with is only read. What parts remember (``server``), what clients remember (``store``) and
+    what the round cost (``ledger``) change with every verb, and make the next state and the line in the end.
+    """
+
+    def __init__(self, run: RunPlan, state: State):
+        self.run, self.job, self.method, self.state = run, run.job, run.job.method, state
+        self.t, self.seed = state.round, state.seed
+        # a run that began before there was a slot remembers nothing for the part in it
+        self.server: dict[str, Memory] = {part.name: {} for part in self.method.parts} | state.server
+        self.store = state.clients
+        roster, self.views = self.job.roster, []
+        for part in self.method.prepare:
+            before, roster = roster, part.expect(roster, self.t, self.server[part.name])
+            self.views.append((part, before, roster))
+        self.roster = roster  # what clients hold with all views of this round
+        self.probes = sorted({name for part in self.method.parts for name in part.probes})
+        self.ledger = Ledger(
+            self.job.net.travelling_bytes(state.params, self.job.batch_norm),
+            air_of(roster, self.seed, self.t),
+            any(o.needs.global_model for o in self.method.objective)
+            or bool(self.probes or self.method.encoders),
+        )
+        self.shared: Mapping[str, Tree] = {}  # what parts hand out with the model
+        self.far = isinstance(run.engine, Remote)  # there clients keep their models themselves
+        self.selections = self.legs = 0
+
+    def play(self) -> tuple[State, dict[str, Any]]:
+        """The next state, and the round's line for the log."""
+        method, ledger, clients = self.method, self.ledger, self.roster.clients
+        if self.t == 0:
+            ledger.prepared([(part, after) for part, _, after in self.views], self.roster)
+            self.server = begin_parts(self.run, self.server, ledger)
+        self.shared = method.hand_out(self.server, self.t)
+        ledger.exchanges(method.parts, self.server, clients)
+        verbs = self.select, self.train, self.combine
+        rng, last = generator(self.seed, "schedule", self.t), self.t == self.run.end - 1
+        self.handed = Play(
+            self.t, last, self.run.cohort, self.roster, *verbs, rng, ledger.notes.update, ledger.told
+        )
+        name = method.schedule.name
+        params, self.server[name] = method.schedule.round(self.handed, self.state.params, self.server[name])
+        # it holds this round's verbs: such a circle would keep the round's models until garbage is looked for
+        del self.handed
+        for part, known, after in self.views:
+            held = ledger.held_before(self.roster, after)
+            self.server[part.name], notes = part.learn(held, known, self.server[part.name])
+            ledger.learned(part, notes)
+        self.server[TRAINED] = ledger.trained(self.server.get(TRAINED, {}), clients)
+        return State(self.t + 1, params, self.server, self.store, self.seed), ledger.line()
+
+    def select(self, count: int | None = None, exclude: Ids = NOBODY) -> Cohort:
+        """Who takes part, with their settings: ``count`` clients, or as many as the run asks for."""
+        part, rng = self.method.select, generator(self.seed, "select", self.t, self.selections)
+        self.selections += 1
+        waiting = self.server.get(LATE, {}).get("clients", NOBODY)  # whose answer is still on its way
+        busy = np.union1d(np.asarray(exclude, np.int64), waiting)
+        wanted = self.run.cohort if count is None else count
+        cohort, self.server[part.name] = part.select(wanted, busy, self.roster, self.server[part.name], rng)
+        self.ledger.selected(cohort)
+        for tune in self.method.tune:
+            cohort.settings = tune.settings(self.t, cohort, self.roster, self.job.local)
         return cohort
 
-    def train(leg: Leg) -> Update:
-        nonlocal legs, store
-        ledger.sent(leg, shared)
-        far = isinstance(run.engine, Remote)  # there clients keep their models themselves
-        if leg.blend is not None and not far:
-            leg = blended(leg)
-        if leg.source == "own" and not far:
-            fresh = {k: v.cpu() for k, v in leg.start.items()}  # where memories are kept
-            kept = stack([store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
-            leg = replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
-        lost = run.faults.hits("drop", leg.clients, seed, t, legs)
-        if run.faults.single:
+    def train(self, leg: Leg) -> Update:
+        """The update of those who answered with finite numbers; their memories of themselves are stored at once."""
+        faults, leg_of_round = self.run.faults, (self.seed, self.t, self.legs)
+        self.ledger.sent(leg, self.shared)
+        leg = leg if self.far else self._with_kept_models(leg)
+        if faults.single:
             leg = replace(leg, summable=False)
-        inputs = run.inputs(roster, shared, store, moment(leg.clients))
-        update = decode_update(job, leg, run.engine.visit(job, leg, np.flatnonzero(~lost), inputs))
-        update = run.faults.spoil(update, seed, t, legs)
-        legs += 1
-        if STATISTICS in update.memory:  # a client's own: it has them as soon as it has trained
-            store = store.put(STATISTICS, update.clients, update.memory.pop(STATISTICS))
-        ledger.received(leg, update)
+        lost = faults.hits("drop", leg.clients, *leg_of_round)
+        inputs = self.run.inputs(self.roster, self.shared, self.store, self.moment(leg.clients))
+        update = self.run.engine.visit(self.job, leg, np.flatnonzero(~lost), inputs)
+        update = faults.spoil(decode_update(self.job, leg, update), *leg_of_round)
+        self.legs += 1
+        self._store(STATISTICS, update)  # a client has them as soon as it has trained
+        self.ledger.received(leg, update)
         if not (whole := finite(update)).all():
-            ledger.refused(update.clients[~whole])
+            self.ledger.refused(update.clients[~whole])
             update = update.take(whole)
         for name in (OWN_MODEL, KEPT_MODEL):  # what a model is called where the client keeps it
-            if name in update.memory:
-                store = store.put(name, update.clients, update.memory.pop(name))
-        if leg.keeps and far:
+            self._store(name, update)
+        if leg.keeps and self.far:
             update = replace(update, params={}, base={})
         if leg.source == "own" and len(update):
-            store = store.put(OWN_MODEL, update.clients, update.params)
-            server[OWN_MODEL] = mark_stale(server.get(OWN_MODEL, {}), update.clients, roster.clients)
+            self.store = self.store.put(OWN_MODEL, update.clients, update.params)
+            known = self.server.get(OWN_MODEL, {})
+            self.server[OWN_MODEL] = mark_stale(known, update.clients, self.roster.clients)
         return update
 
-    def combine(params: Tree, update: Update) -> Tree:
-        nonlocal store
-        landed, server["late"], late = run.faults.arrived(update, server.get("late", {}), seed, t, legs)
+    def combine(self, params: Tree, update: Update) -> Tree:
+        """The next global model: ``params`` moved by the uploads that land in this round, late ones included."""
+        method, job, ledger, server = self.method, self.job, self.ledger, self.server
+        landed, server[LATE], late = self.run.faults.arrived(
+            update, server.get(LATE, {}), self.seed, self.t, self.legs
+        )
         ledger.notes |= {"late": late} if late else {}
         ledger.answered += len(landed)
-        play.landed = float(landed.examples.sum())
+        self.handed.landed = float(landed.examples.sum())
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
-        if probes:
-            found = run.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
-            landed = replace(landed, probes={name: torch.from_numpy(found[name]) for name in probes})
-            ledger.told("probes", landed.clients, len(probes))
+        landed = self._probed(landed)
         for o in method.exchange:
-            server[o.name] = o.absorb(server[o.name], landed, roster.clients)
+            server[o.name] = o.absorb(server[o.name], landed, self.roster.clients)
         for part, memory in landed.memory.items():
-            store = store.put(part, landed.clients, memory)
+            self.store = self.store.put(part, landed.clients, memory)
         rule = method.aggregate
         change, server[rule.name] = rule.merge(params, landed, server[rule.name], job.net.trainable)
         for o in method.exchange:
             change = o.adjust(change, server[o.name])
         params, server[method.advance.name] = step_server(job, params, change, server[method.advance.name])
-        query, note = RunQuestions(run, ledger, params, moment), ledger.notes.update
-        after = After(job.net, job.judging_net, params, landed, roster, t, seed, query, note)
+        query, note = RunQuestions(self.run, ledger, params, self.moment), ledger.notes.update
+        after = After(job.net, job.judging_net, params, landed, self.roster, self.t, self.seed, query, note)
         for o in method.exchange:
             server[o.name] = o.renew(server[o.name], after)
         return params
 
-    rng, last = generator(seed, "schedule", t), t == run.end - 1
-    play = Play(t, last, run.cohort, roster, select, train, combine, rng, ledger.notes.update, ledger.told)
-    name = method.schedule.name
-    params, server[name] = method.schedule.round(play, state.params, server[name])
-    for part, known, after in views:
-        held = ledger.held_before(roster, after)
-        server[part.name], notes = part.learn(held, known, server[part.name])
-        ledger.learned(part, notes)
-    server["trained"] = ledger.trained(server.get("trained", {}), roster.clients)
-    return State(t + 1, params, server, store, seed), ledger.line()
+    def moment(self, clients: Ids) -> Moment:
+        """These clients' data as it is in this round, with the views that they make of it."""
+        told = {
+            part.name: part.hand_out(clients, self.t, known, self.server[part.name])
+            for part, known, _ in self.views
+        }
+        self.ledger.told_views(clients, told)
+        return Moment(self.t, clients=clients, told=told)
+
+    def _with_kept_models(self, leg: Leg) -> Leg:
+        """The leg with the models that its clients keep, where they go on with these."""
+        if leg.blend is not None:
+            leg = blended(leg)
+        if leg.source != "own":
+            return leg
+        fresh = {k: v.cpu() for k, v in leg.start.items()}  # where memories are kept
+        kept = stack([self.store.get(OWN_MODEL, int(c), fresh) for c in leg.clients])
+        return replace(leg, start={k: v.to(leg.start[k].device) for k, v in kept.items()}, stacked=True)
+
+    def _store(self, name: str, update: Update) -> None:
+        """Take what clients remember under this name out of the update: it is kept whether or not that lands."""
+        if name in update.memory:
+            self.store = self.store.put(name, update.clients, update.memory.pop(name))
+
+    def _probed(self, landed: Update) -> Update:
+        """The update with what parts asked to have measured of the model that the round began with."""
+        if not self.probes:
+            return landed
+        moment = self.moment(landed.clients)
+        found = self.run.engine.evaluate(self.job, self.state.params, landed.clients, moment).means()
+        self.ledger.told("probes", landed.clients, len(self.probes))
+        return replace(landed, probes={name: torch.from_numpy(found[name]) for name in self.probes})
 
 
 def step_server(job: Job, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:

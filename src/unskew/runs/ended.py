@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.core.engine import Job, RunPlan
 from unskew.core.evaluate import calibrate_copy
-from unskew.core.kept import OWN_MODEL, refuse_far
+from unskew.core.kept import refuse_far
+from unskew.core.memory_names import OWN_MODEL
 from unskew.core.net import Net
 from unskew.core.state import State
 from unskew.data.intake import Intake

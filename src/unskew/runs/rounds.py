@@ -9,6 +9,7 @@ from typing import Any
 from unskew.core import idle
 from unskew.core.engine import Remote, RunPlan
 from unskew.core.evaluate import judge_round
+from unskew.core.memory_names import DIVERGENCE
 from unskew.core.round import play_round
 from unskew.core.state import State
 from unskew.notices import warn
@@ -114,7 +115,7 @@ class RoundLoop:
         if after.round % spec.evaluate == 0 or after.round == plan.end:
             ledger = judge_round(plan, after, ledger, spec.judges_clients)
         if self.twin is not None:
-            apart, after.server["divergence"] = divergence(self.twin, after, after.server["divergence"])
+            apart, after.server[DIVERGENCE] = divergence(self.twin, after, after.server[DIVERGENCE])
             line["weight_divergence"] = apart
         if self.correlation is not None:
             line["distance_correlation"] = self.correlation(after.params)

@@ -20,7 +20,8 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.core.checkpoint_files import SEAL, is_whole
-from unskew.core.kept import OWN_MODEL, refuse_far
+from unskew.core.kept import refuse_far
+from unskew.core.memory_names import OWN_MODEL
 from unskew.core.method import Method
 from unskew.core.state import Entry, State, load_state, sealed
 from unskew.core.types import Tree

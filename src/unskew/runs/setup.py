@@ -13,6 +13,7 @@ import torch
 from unskew.core.engine import Engine, Job, RunPlan
 from unskew.core.faults import Faults
 from unskew.core.holdings import Holdings
+from unskew.core.memory_names import DIVERGENCE
 from unskew.core.method import Method
 from unskew.core.net import Net
 from unskew.core.roster import Roster
@@ -230,7 +231,7 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
     net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}
     if "divergence" in spec.measure:
-        memories["divergence"] = dict(net.initial)
+        memories[DIVERGENCE] = dict(net.initial)
     state = initial_state(dict(net.initial), memories, spec.seed)
     return Setup(run, state, loaded.partition, measured, _about(loaded, built))
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from unskew.core.dispatch import STATISTICS, gather_results
+from unskew.core.dispatch import gather_results
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import OWN, Moment
 from unskew.core.holdings import Holdings
-from unskew.core.kept import KEPT_MODEL, OWN_MODEL
+from unskew.core.memory_names import KEPT_MODEL, OWN_MODEL, STATISTICS
 from unskew.core.questions import Query
 from unskew.core.roster import Roster
 from unskew.core.sharing import Sharing

@@ -12,7 +12,8 @@ import torch
 
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.holdings import Holdings
-from unskew.core.kept import KEPT_MODEL, OWN_MODEL, blended
+from unskew.core.kept import blended
+from unskew.core.memory_names import KEPT_MODEL, OWN_MODEL
 from unskew.core.method import Method
 from unskew.core.query import answer_here
 from unskew.core.questions import Query
@@ -32,7 +33,6 @@ from unskew.sites.messages import BadMessage
 from unskew.sites.samples import SharedSamples
 
 DTYPES = {"fp32": torch.float32, "fp64": torch.float64}
-KEPT = "batch_norm"
 
 
 @dataclass(frozen=True)

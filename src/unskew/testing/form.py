@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from unskew.core import slots
+from unskew.core.memory_names import RESERVED
 from unskew.core.method import Method
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS, SLOTS
-from unskew.core.slots import RESERVED, Advance, Needs, Select, Upload
+from unskew.core.slots import Advance, Needs, Select, Upload
 from unskew.core.types import clone, leaves
 from unskew.expression import build, parse
 from unskew.parts import PARTS

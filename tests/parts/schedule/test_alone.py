@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import unskew
-from unskew.core.kept import OWN_MODEL
+from unskew.core.memory_names import OWN_MODEL
 from unskew.core.method import Method
 from unskew.core.store import ClientStore
 from unskew.engines.cpu.fast import FastCPU

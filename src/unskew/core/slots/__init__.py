@@ -35,7 +35,6 @@ from unskew.core.slots.exchange import Exchange as Exchange
 from unskew.core.slots.exchange import Visit as Visit
 from unskew.core.slots.needs import Needs as Needs
 from unskew.core.slots.objective import Objective as Objective
-from unskew.core.slots.part import RESERVED as RESERVED
 from unskew.core.slots.part import Depends as Depends
 from unskew.core.slots.part import Part as Part
 from unskew.core.slots.prepare import Prepare as Prepare

@@ -29,10 +29,6 @@ class Depends(Generic[Declared]):
         return self.usually if part is None else self.rule(part)
 
 
-RESERVED = ("late", "trained", "divergence", "batch_norm", "own_model")
-"""Names under which a run itself remembers things."""
-
-
 @dataclass(frozen=True)
 class Part:
     """Hyper-parameters with a name. ``discloses`` says what leaves a client beyond a model update.

@@ -22,7 +22,7 @@ from unskew.core.dispatch import gather_results, weigh_results
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.held import Made
 from unskew.core.holdings import Holdings
-from unskew.core.kept import OWN_MODEL
+from unskew.core.memory_names import OWN_MODEL
 from unskew.core.store import ClientStore
 from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update
