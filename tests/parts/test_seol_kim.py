@@ -237,14 +237,16 @@ def test_the_cohort_bounds_h_and_the_excluded_are_not_asked():
 
 def tuned(part, per_class=None, clients=(A, B, C, D)):
     cohort = Cohort(np.array(clients), PerClient(per_class=per_class))
-    return part.settings(0, cohort, FOUR, Local())
+    return part.settings(0, cohort, Roster.of(FOUR), Local())
 
 
 def test_batches_and_rates_follow_the_data():
     """beta = 3; 16, 7 and 1 samples: b = 5, 2 and 0 -> 1; eta = 0.1 arctan b = 0.1373, 0.1107, 0.0785 = 0.1 pi/4."""
     per_class = np.array([[8, 4, 4], [0, 4, 3], [0, 0, 1]])
     roomy = holding([[8, 4, 4], [0, 4, 3], [0, 0, 1]])
-    found = Dynamic(beta=3).settings(0, Cohort(np.arange(3), PerClient(per_class=per_class)), roomy, Local())
+    found = Dynamic(beta=3).settings(
+        0, Cohort(np.arange(3), PerClient(per_class=per_class)), Roster.of(roomy), Local()
+    )
     assert found.batch.tolist() == [5, 2, 1]
     assert found.lr == pytest.approx([0.13734, 0.11071, 0.1 * math.pi / 4], abs=1e-5)
     assert found.per_class is per_class
@@ -255,7 +257,7 @@ def test_the_bounded_form_keeps_the_bound_that_the_text_promises():
     assert tuned(Dynamic(beta=6, form="bounded"), clients=[D]).lr == pytest.approx([0.05])
     many = holding([[400]])
     far = [
-        Dynamic(beta=1, form=form).settings(0, Cohort(np.array([0])), many, Local()).lr[0]
+        Dynamic(beta=1, form=form).settings(0, Cohort(np.array([0])), Roster.of(many), Local()).lr[0]
         for form in ("printed", "bounded")
     ]
     assert far[0] == pytest.approx(0.1 * math.atan(400))

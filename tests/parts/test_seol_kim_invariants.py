@@ -146,7 +146,7 @@ def test_batches_and_rates_stay_in_their_bounds(counts, beta, eta, form):
     """At least one sample a batch; rates grow with it, the bounded below eta_max, the printed below pi/2 eta_max."""
     federation = holding(counts.tolist())
     cohort = Cohort(np.arange(len(counts)), PerClient(per_class=counts))
-    found = Dynamic(beta, eta, form).settings(0, cohort, federation, Local())
+    found = Dynamic(beta, eta, form).settings(0, cohort, Roster.of(federation), Local())
     assert (found.batch == np.maximum(1, counts.sum(1) // beta)).all()
     assert (found.lr > 0).all()
     assert (found.lr < eta * (1 if form == "bounded" else np.pi / 2)).all()

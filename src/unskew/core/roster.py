@@ -224,10 +224,6 @@ class Roster:
         }
         return Roster(without_tests(self.dataset), **rows, mean_weight=self.mean_weight)
 
-    def without_counts(self) -> Roster:
-        """The same, where nobody gave label counts."""
-        return self._with(counts=None)
-
     def _with(self, **changes: Any) -> Roster:
         kept = (
             *("dataset", "sizes", "budget", "weigh", "pooled"),

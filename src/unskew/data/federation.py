@@ -249,11 +249,5 @@ class Federation:
         changes |= {size: np.maximum(0, getattr(self, size) - split.taken) for size in ("budget", "weigh")}
         return replace(self, indices=split.indices, offsets=split.offsets, **changes)
 
-    def drawn(self, clients: Array, per_class: Array | None = None) -> Array:
-        """How many samples these clients train from, each told how many of each class (or all) to take."""
-        if per_class is None:
-            return self.sizes[clients]
-        return np.asarray(np.minimum(per_class, self.counts[clients]).sum(1))
-
     def __repr__(self) -> str:
         return f"Federation({self.dataset.name!r}, {self.clients} clients, {len(self.indices)} samples)"

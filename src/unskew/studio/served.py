@@ -15,12 +15,6 @@ from unskew.report.theme import DARK_MODE, FONT, PALETTE
 KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
-def served_names() -> list[str]:
-    """Every file that a page may load."""
-    here = resources.files("unskew.studio") / "static"
-    return sorted([*(file.name for file in here.iterdir() if ending(file.name) in KINDS), *MADE])
-
-
 @functools.lru_cache(maxsize=64)
 def served_file(name: str) -> tuple[bytes, str, str] | None:
     """A file's content, its kind, and a seal that changes when it does; None where there is none."""
