@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from unskew.core.method import Method
 from unskew.errors import InputError
-from unskew.parts import PARTS, PRESETS
+from unskew.parts import PARTS, PRESETS, Part
 from unskew.parts.aggregate import FedAvg
 from unskew.parts.prepare import Pooled
 from unskew.parts.schedule import Plain
@@ -93,6 +94,13 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     monkeypatch.setattr("sys.path", ["elsewhere", *[p for p in __import__("sys").path if p]])
     yield tmp_path
     __import__("sys").modules.pop("my_own_part", None)
+
+
+def test_a_part_is_derived_from_its_slots_class() -> None:
+    """To name the slot is not enough: nobody could call what such a part lacks."""
+    loose = dataclass(frozen=True)(type("Loose", (Part,), {"name": "loose", "slot": "objective"}))
+    with pytest.raises(InputError, match="Loose is in no slot: derive it from Objective"):
+        Method.of(loose())
 
 
 @pytest.mark.parametrize("name", ["late", "trained", "divergence", "batch_norm", "own_model", "kept_model"])

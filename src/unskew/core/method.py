@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from unskew.core.net import Net
 
 
+SLOT_CLASSES: dict[str, type[Part]] = {
+    kind.slot: kind
+    for kind in (Prepare, Select, Tune, Schedule, Objective, Upload, Aggregate, Advance, Calibrate)
+}
+"""Slot -> what its parts are derived from."""
+
+
 def usual(slot: str) -> Any:
     """The part of a slot that decides, where nobody says which."""
     return known_parts()[USUAL[slot]]()
@@ -74,32 +81,12 @@ class Method:
             if len(slots[slot]) > 1:
                 names = " and ".join(p.name for p in slots[slot])
                 raise InputError(f"{names} both decide {slot!r}; keep one")
-        forward = [p.name for p in slots["objective"] if type(p).forward is not Objective.forward]  # type: ignore[attr-defined]
-        if len(forward) > 1:
-            raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
-        objectives = [p for p in slots["objective"] if isinstance(p, Objective)]
-        foreign = [p.name for p in objectives if p.others_labels]
-        for part in objectives:
-            if foreign and part.own_labels_only:
-                raise InputError(
-                    f"{part.name} leaves out classes that a client lacks, and {foreign[0]} trains on others' labels; "
-                    f"write {part.own_labels_only}"
-                )
-        uploads = [p for p in slots["upload"] if isinstance(p, Upload)]
-        for encoder, after in itertools.pairwise(uploads):
-            if encoder.packs:
-                raise InputError(
-                    f"{encoder.name} packs numbers into bytes, and {after.name} after it has none to encode; "
-                    f"write {after.name} before {encoder.name}"
-                )
-        sharing = [p.name for p in slots["prepare"] if p.sends == "samples"]
-        if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
-            raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")
-        schedules = [p for p in slots["schedule"] if isinstance(p, Schedule)]
-        if any(not p.exchanges for p in schedules):
-            _refuse_exchange(schedules[0].name, [p for p in parts if p.slot != "schedule"])
         chosen: dict[str, Any] = {s: p[0] if s in DECIDES else tuple(p) for s, p in slots.items() if p}
-        return cls(**_usual(parts) | chosen)
+        method = cls(**_usual(parts) | chosen)
+        _refuse_contradictions(method)
+        if not method.schedule.exchanges:
+            _refuse_exchange(method.schedule.name, [p for p in parts if p.slot != "schedule"])
+        return method
 
     @classmethod
     def parse(cls, text: str | Method) -> Method:
@@ -145,6 +132,29 @@ class Method:
         open_slots = _usual(self.parts).values()
         named = [_written(p) for p in self.parts if p not in open_slots]
         return "+".join(named) or "fedavg"
+
+
+def _refuse_contradictions(method: Method) -> None:
+    """Refuse parts that cannot be in one method, by name."""
+    forward = [p.name for p in method.objective if type(p).forward is not Objective.forward]
+    if len(forward) > 1:
+        raise InputError(f"{' and '.join(forward)} both replace the forward pass; keep one")
+    foreign = [p.name for p in method.objective if p.others_labels]
+    for part in method.objective:
+        if foreign and part.own_labels_only:
+            raise InputError(
+                f"{part.name} leaves out classes that a client lacks, and {foreign[0]} trains on others' labels; "
+                f"write {part.own_labels_only}"
+            )
+    for encoder, after in itertools.pairwise(method.upload):
+        if encoder.packs:
+            raise InputError(
+                f"{encoder.name} packs numbers into bytes, and {after.name} after it has none to encode; "
+                f"write {after.name} before {encoder.name}"
+            )
+    sharing = [p.name for p in method.prepare if p.sends == "samples"]
+    if len(sharing) > 1:  # the second would hand on what the first had entrusted to some
+        raise InputError(f"{' and '.join(sharing)} both send clients' samples to others; keep one")
 
 
 def _refuse_exchange(alone: str, others: Iterable[Part]) -> None:
@@ -206,7 +216,8 @@ def check_part_class(found: Any, called: str) -> type[Part]:
     ):
         problem = "has no name" if name is None else f"is named {name!r}, which a run cannot use"
         raise InputError(f'{called} {problem}: give it a `name: ClassVar[str] = "my_part"`')
-    if getattr(found, "slot", None) not in SLOTS:
+    kind = SLOT_CLASSES.get(getattr(found, "slot", ""))
+    if kind is None or not issubclass(found, kind):
         raise InputError(
             f"{called} is in no slot: derive it from Objective, Aggregate or another of unskew.parts"
         )
