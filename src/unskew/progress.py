@@ -168,9 +168,8 @@ def working(
     """
     told = _told(Work(what, total, in_bytes, at_once))
     run = _voice.get()
-    before = _voice.set(
-        run if isinstance(run, Bar) else told
-    )  # work within work is silent, but for a run's bar
+    # work within work is silent, but for a run's bar
+    before = _voice.set(run if isinstance(run, Bar) else told)
     try:
         yield told.advance
     finally:

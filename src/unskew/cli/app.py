@@ -84,10 +84,8 @@ def _name(command: Any) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
     if arguments is None:
-        for stream in (
-            sys.stdout,
-            sys.stderr,
-        ):  # a pipe in Latin-1 has no alpha, and must not end the command
+        # a pipe in Latin-1 has no alpha, and must not end the command
+        for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
                 stream.reconfigure(errors="backslashreplace")
     try:

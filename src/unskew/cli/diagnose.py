@@ -88,9 +88,8 @@ def diagnose(
     """How skewed and how scarce federated data is, what to try, and what that would disclose."""
     from unskew.runs.spec import Spec
 
-    planned = Spec(
-        clients=clients, cohort=cohort, rounds=rounds, epochs=epochs, steps=steps, batch=batch
-    )  # which refuses what it would
+    # a spec refuses what a run would refuse
+    planned = Spec(clients=clients, cohort=cohort, rounds=rounds, epochs=epochs, steps=steps, batch=batch)
     if expression and by:
         raise InputError("--partition and --by both say who holds what; keep one")
     report = options.checked_report(out)

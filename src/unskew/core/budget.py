@@ -12,10 +12,22 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from unskew.arrays import Array
+
+HALF = 0.5 + 1e-9
+"""What is added before the fraction is cut off: a half rounds up, also where floating point makes it a little less."""
+
 
 def nearest(steps: float) -> int:
-    """The nearest whole number of steps; a half rounds up, also where floating point makes it a little less."""
-    return math.floor(steps + 0.5 + 1e-9)
+    """The nearest whole number of steps."""
+    return math.floor(steps + HALF)
+
+
+def nearest_each(steps: Array) -> Array:
+    """The same of each of these numbers."""
+    return np.floor(steps + HALF).astype(np.int64)
 
 
 def in_round(t: int, steps: float) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from unskew.arrays import Array
+from unskew.core.budget import nearest_each
 from unskew.core.roster import Roster
 from unskew.errors import InputError
 from unskew.metrics.skew import PAIRWISE_LIMIT
@@ -51,8 +52,7 @@ class Planned:
         batches = np.ceil(self.sizes / self.batch)
         if self.steps is not None:
             return np.where(self.sizes > 0, self.steps, 0)
-        nearest = np.floor((self.epochs or 1.0) * batches + 0.5 + 1e-9)  # as unskew.core.budget rounds
-        return np.where(self.sizes > 0, np.maximum(1, nearest), 0).astype(np.int64)
+        return np.where(self.sizes > 0, np.maximum(1, nearest_each((self.epochs or 1.0) * batches)), 0)
 
     def said(self) -> str:
         """The plan in words."""

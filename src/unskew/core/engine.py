@@ -59,12 +59,10 @@ class RunPlan:
     faults: Faults = field(default_factory=Faults)
     device: str = "cpu"
     dealt: Roster | None = None  # before raw samples were moved, where that is known
-    metrics: Mapping[str, Metric] = field(
-        default_factory=dict
-    )  # given in Python: they never leave the server
-    measuring: Measuring = field(
-        default_factory=Measuring
-    )  # bytes of what is measured, until they are logged
+    # given in Python: they never leave the server
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    # bytes of what is measured, until they are logged
+    measuring: Measuring = field(default_factory=Measuring)
 
     stops_after: int | None = None  # where a run is stopped early; decays keep to what was planned
 

@@ -69,9 +69,8 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
     } | known
     table = {name: value.cpu().clone() for name, value in table.items()}
     who = trained_clients(run, state)
-    if not all(
-        SCORE + name in known for name in metric_names(run)
-    ):  # a checkpoint of before these were taken
+    # a checkpoint of a version that did not keep these
+    if not all(SCORE + name in known for name in metric_names(run)):
         table["stale"][torch.from_numpy(who)] = True
     stale = np.flatnonzero(table["stale"].numpy()).tolist()
     with working("clients' models judged", len(stale)) as advance:
@@ -121,9 +120,8 @@ def _one(run: RunPlan, model: Tree, client: int, own: bool) -> dict[str, Any]:
     if own:
         home = own_data(run.as_dealt)[1]
         found = try_at_clients(run, ACCURACIES, model, np.array([client]), home, theirs=True)
-        at_home = (
-            float(found.means()["accuracy"][0]) if found.count[0] else np.nan
-        )  # it brought no data to be judged on
+        # a client may have no data to be judged on
+        at_home = float(found.means()["accuracy"][0]) if found.count[0] else np.nan
     (right,) = sums.right_by_class()
     scores = {SCORE + name: value for name, value in score_test(run, sums).items()}
     if "validation" in run.as_dealt.aside:

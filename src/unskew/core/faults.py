@@ -75,8 +75,8 @@ class Faults:
 
 def finite(update: Update) -> npt.NDArray[np.bool_]:
     """Which rows hold only finite numbers, in their model and in what parts report."""
-    if (sound := getattr(update, "sound", None)) is not None:  # an update of sums has looked already
-        return np.asarray(sound)
+    if update.sound is not None:
+        return update.sound.numpy()
     models = [update.params]
     if len(update.went) == len(update) and torch.isfinite(update.went).all():
         models = []  # who went a finite way from a finite model is at one
@@ -94,8 +94,7 @@ def finite_rows(trees: Iterable[Tree], count: int) -> Tensor:
     # Tables are copies there, so each goes before the next comes
     sums = [as_table(*group).sum(1).to(torch.float64) for group in groups]
     sound = torch.isfinite(torch.stack([each.to(sums[0].device) for each in sums])).cpu()
-    for at in (
-        (~sound.all(1)).nonzero().flatten().tolist()
-    ):  # a sum of large numbers may be infinite by itself
+    # a sum of large numbers may be infinite by itself
+    for at in (~sound.all(1)).nonzero().flatten().tolist():
         sound[at] = torch.isfinite(as_table(*groups[at])).all(1).cpu()
     return sound.all(0)

@@ -61,12 +61,10 @@ class Held:
     budget: int
     weigh: int
     dataset: Dataset = field(repr=False)
-    places: Ids = field(
-        repr=False
-    )  # in the pool; places past its end are samples that the client made itself
-    _pool: Dataset = field(
-        repr=False
-    )  # of all clients that live in this process, for this class alone to look at
+    # in the pool; places past its end are samples that the client made itself
+    places: Ids = field(repr=False)
+    # of all clients that live in this process, for this class alone to look at
+    _pool: Dataset = field(repr=False)
     made: Made | None = field(default=None, repr=False)
 
     def __len__(self) -> int:

@@ -49,14 +49,12 @@ class Ledger:
     answered: int = 0
     notes: dict[str, Any] = field(default_factory=dict)
     given: dict[str, dict[str, Any]] = field(default_factory=dict)  # part -> whose data goes to whom
-    views: Counter[str] = field(
-        default_factory=Counter
-    )  # part -> bytes of what it told clients for their views
+    # part -> bytes of what it told clients for their views
+    views: Counter[str] = field(default_factory=Counter)
     viewing: set[int] = field(default_factory=set)  # clients that were told
     idle: Idle = field(default_factory=Idle)  # legs in which nobody trained
-    visits: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # who trained in each leg, with loss and change
+    # who trained in each leg, with loss and change
+    visits: list[dict[str, Any]] = field(default_factory=list)
 
     def exchanges(self, parts: Iterable[Part], memory: Mapping[str, Tree], clients: int) -> None:
         """Note whose data parts hand out in this round; "all" stands for every client."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -29,7 +29,6 @@ from unskew.seeds import generator
 
 ANOTHER = 0x2545F491 << 32
 """What the seed of a second pass differs by: in the half that keys the masks."""
-
 
 JUDGED_AT_ONCE = 500
 """Samples in one forward pass of an evaluation; fixed, so that the number of workers changes nothing."""
@@ -81,9 +80,9 @@ class Net:
             len([*found()]) < len([*found(remove_duplicate=False)])
             for found in (module.named_parameters, module.named_buffers)
         )
-        self._tried: dict[tuple[int, ...], bool] = {}
-        self._tried_last: dict[tuple[int, ...], bool] = {}
-        self._tried_rows: dict[tuple[int, ...], bool] = {}
+        self._tried: dict[
+            tuple[str, tuple[int, ...]], bool
+        ] = {}  # what was found out by trying, by shape of a sample
         self.held: Tree = {}  # statistics and context of one step
         self.looks_up = looks_up(module)
         self.half = False
@@ -225,9 +224,8 @@ class Net:
 
     def patched(self) -> Net:
         """This net, convolving by products over patches: for clients that are stacked."""
-        here = copy.copy(self)
+        here = self._untried()
         here.training, here.judging = copied(self.training), copied(self.judging)
-        here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         patch(here.training)
         patch(here.judging)
         return here
@@ -237,9 +235,8 @@ class Net:
 
         Where its outputs are not ``seen`` but by the loss, that reads them as they come, in bf16 too.
         """
-        here = copy.copy(self)
+        here = self._untried()
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
-        here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         here.task = with_kernels(self.task)
         here.half_outputs = not seen and here.task is not self.task
         here.rounded = use_kernels(here.training)
@@ -249,17 +246,16 @@ class Net:
     @cached_property
     def batch_last(self) -> Net:
         """This net, training with the batch as the innermost axis: for stacked clients with small filters on a CPU."""
-        here = copy.copy(self)
+        here = self._untried()
         here.training = copied(self.training)
-        here._tried, here._tried_last, here._tried_rows = {}, {}, {}
         lay_batch_last(here.training)
         return here
 
     def runs_channels_last(self, shape: tuple[int, ...]) -> bool:
         """Whether this model takes images in the layout in which a CPU convolves fastest: a ``view`` may not."""
-        if shape not in self._tried_last:
-            self._tried_last[shape] = self.convolves and len(shape) == 3 and self._try_channels_last(shape)
-        return self._tried_last[shape]
+        if not (self.convolves and len(shape) == 3):
+            return False
+        return self._found_out("channels last", shape, self._try_channels_last)
 
     def _try_channels_last(self, shape: tuple[int, ...]) -> bool:
         weight = next(iter(self.initial.values()))
@@ -294,15 +290,25 @@ class Net:
 
     def stackable(self, shape: tuple[int, ...]) -> bool:
         """Whether stacked clients train this model as each alone does, by trying."""
-        if shape not in self._tried:
-            self._tried[shape] = stacks(self, shape)
-        return self._tried[shape]
+        return self._found_out("stacks", shape, lambda shape: stacks(self, shape))
 
     def mixes_rows(self, shape: tuple[int, ...]) -> bool:
         """Whether padding would change what this model makes of a batch, by trying."""
-        if shape not in self._tried_rows:
-            self._tried_rows[shape] = mixes_rows(self, shape)
-        return self._tried_rows[shape]
+        return self._found_out("mixes rows", shape, lambda shape: mixes_rows(self, shape))
+
+    def _found_out(
+        self, question: str, shape: tuple[int, ...], by_trying: Callable[[tuple[int, ...]], bool]
+    ) -> bool:
+        """The answer to a question that takes a trial, which is made once."""
+        if (question, shape) not in self._tried:
+            self._tried[question, shape] = by_trying(shape)
+        return self._tried[question, shape]
+
+    def _untried(self) -> Net:
+        """This net, to be given other layers: what was found out by trying these says nothing of them."""
+        here = copy.copy(self)
+        here._tried = {}
+        return here
 
     def by_batch_statistics(self) -> Net:
         """This net, judging with the statistics of the batch at hand, for models that have none of their own."""

@@ -101,9 +101,8 @@ def plan(
     if budget < held and not pooled:
         return _topped_up(held, budget, local.last, (seed, t, client), range(first, stop), whole, asked)
     per_pass = batches_in(held, size, local.last)
-    shown = (
-        held if local.last == "keep" else per_pass * size
-    )  # in one pass, by wrapping around or leaving some out
+    # in one pass, by wrapping around or leaving some out
+    shown = held if local.last == "keep" else per_pass * size
     passes = _passes(held, (seed, t, client), range(first // per_pass, math.ceil(stop / per_pass)))
     if shown > held:
         passes = [np.concatenate([shuffled, shuffled[: shown - held]]) for shuffled in passes]

@@ -97,9 +97,8 @@ class ClientView:
     def mean_samples(self, groups: Array) -> Array:
         """The mean of the samples of each group, a row of positions each, normalised, in float64."""
         found = np.empty((len(groups), *self.shape))
-        step = max(
-            1, BLOCK // max(1, groups.shape[1] * math.prod(self.shape))
-        )  # all at once would be many copies
+        # some at a time: of all together there would be many copies
+        step = max(1, BLOCK // max(1, groups.shape[1] * math.prod(self.shape)))
         for first in range(0, len(groups), step):
             some = groups[first : first + step]
             samples = self.held.x(some.reshape(-1)).astype(np.float64)

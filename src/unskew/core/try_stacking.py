@@ -60,9 +60,8 @@ def _same_in_both(
         with _whole_numbers():
             try:
                 expected = [trial.alone(i, rows) for i, rows in enumerate(ROWS)]
-            except (
-                Exception
-            ):  # it looks things up, and has none of these; or else its training says it better
+            except Exception:
+                # it looks things up, and has none of these; or else its training says it better
                 continue
             if not all(bool(v.isfinite().all()) for one in expected for v in one):
                 continue  # as a logarithm of numbers below 0

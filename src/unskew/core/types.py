@@ -198,8 +198,20 @@ class PerClient:
     lr: Array | None = None
     per_class: Ids | None = None  # [k, classes]: how many samples of each class to train on
 
+    def given(self) -> dict[str, Array]:
+        """Those that differ, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
     def rows(self, index: Any) -> PerClient:
-        return PerClient(*(None if v is None else v[index] for v in (self.batch, self.lr, self.per_class)))
+        """Some clients' settings."""
+        return PerClient(**{name: value[index] for name, value in self.given().items()})
+
+    @staticmethod
+    def joined(settings: Sequence[PerClient]) -> PerClient:
+        """The settings of several groups of clients, one after the other: those that every group has."""
+        every = [some.given() for some in settings]
+        common = set.intersection(*map(set, every))
+        return PerClient(**{name: np.concatenate([some[name] for some in every]) for name in common})
 
 
 @dataclass
@@ -277,16 +289,16 @@ class Update:
     loss: Tensor  # [k] float64: mean training loss
     uploads: dict[str, Tree] = field(default_factory=dict)  # part name -> stacked report
     memory: dict[str, Memory] = field(default_factory=dict)  # part name -> stacked client memory, if it lands
-    probes: dict[str, Tensor] = field(
-        default_factory=dict
-    )  # what parts asked to have measured, one value per row
+    # what parts asked to have measured, one value per row
+    probes: dict[str, Tensor] = field(default_factory=dict)
     held: Tensor = field(default_factory=no_rows)  # [k] int64: how many samples each client has at hand
     drawn: Tensor = field(default_factory=no_rows)  # [k] int64: of how many of them it trained
     messages: list[Message] = field(default_factory=list)  # in place of the trained parameters, until decoded
     sent: Tensor = field(default_factory=no_rows)  # [k] int64: bytes of each upload, where it is encoded
-    went: Tensor = field(
-        default_factory=no_rows
-    )  # [k] float64: |params - base|, where whoever trained has told
+    # [k] float64: |params - base|, where whoever trained told it
+    went: Tensor = field(default_factory=no_rows)
+    # [k] bool: whose numbers are finite, where only the sum of models was kept and whoever added them up has looked
+    sound: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -42,7 +42,7 @@ def visit_told(leg: Leg, update: Update) -> dict[str, Any]:
 
 def change_norms(update: Update) -> list[float] | None:
     """How far each client's model moved; None where an engine has kept only their sum."""
-    if getattr(update, "sound", None) is not None:
+    if update.sound is not None:
         return None
     if len(update.went) == len(update):
         return update.went.tolist()

@@ -34,9 +34,8 @@ def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
     counts = np.zeros((clients, classes), small_type(int(sizes.max(initial=0)), clients))
     end, first = int(offsets[-1]), 0
     while first < clients:
-        reach = offsets.dtype.type(
-            min(end, int(offsets[first]) + BLOCK)
-        )  # of its type, else all are converted
+        # of the type of the offsets, which would all be converted otherwise
+        reach = offsets.dtype.type(min(end, int(offsets[first]) + BLOCK))
         last = int(np.searchsorted(offsets, reach, side="right")) - 1
         last = max(first + 1, min(last, clients, first + BLOCK // classes))
         owner = np.repeat(np.arange(last - first, dtype=np.int64), sizes[first:last])
@@ -187,9 +186,8 @@ class Federation:
             first, last, step = clients.indices(self.clients)
             if step == 1 and first <= last:
                 return census(data.y, self.indices, self.offsets[first : last + 1], data.classes)
-        asked = np.arange(self.clients)[
-            clients
-        ]  # as a table's rows are asked for: masks, steps, from the end
+        # rows may be asked for as a table's are: by masks, in steps, from the end
+        asked = np.arange(self.clients)[clients]
         rows = census_of(data.y, self.indices, self.offsets, data.classes, np.atleast_1d(asked))
         return rows if asked.ndim else np.asarray(rows[0])
 

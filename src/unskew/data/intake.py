@@ -185,9 +185,8 @@ class Intake:
             given = frame[self.table.label].to_numpy()
             given = given.astype(np.int64) if given.dtype.kind == "b" else given  # as it was read in training
             words = np.array([client_word(v) for v in given.tolist()])
-            truth = (
-                words if set(words.tolist()) & set(self.labels) else None
-            )  # else they are other classes' names
+            # words that no label has are names of other classes
+            truth = words if set(words.tolist()) & set(self.labels) else None
         return Inputs(x, {str(c): frame[c].tolist() for c in frame.columns}, usable, truth)
 
     def _unnamed(self, frame: DataFrame, place: Place) -> Inputs:

@@ -254,9 +254,8 @@ def read_table(path: Path, sep: str | None = None) -> DataFrame:
     try:
         if path.suffix.lower() in (".parquet", ".pq"):
             frame = pandas.read_parquet(path)
-            for at, name in enumerate(
-                frame.columns
-            ):  # words are decoded when somebody looks, and damage shows then
+            # words are decoded when somebody looks, and damage shows then
+            for at, name in enumerate(frame.columns):
                 if not (str(name) and pandas.api.types.is_numeric_dtype(frame.iloc[:, at])):
                     frame.iloc[:, at].astype(object)
         else:

@@ -31,9 +31,8 @@ class ClientStack:
     weight: Tensor  # [steps, clients, batch] 0 on padding
     rate: Tensor  # [steps, clients] 0 where the client has finished
     active: list[int]  # [steps] how many clients are still training
-    padded: list[
-        bool
-    ]  # [steps] whether one of those has a short batch, or numbers drawn for fewer rows than others
+    # [steps] whether one of those has a short batch, or numbers drawn for fewer rows than others
+    padded: list[bool]
     ragged: bool  # whether clients have numbers drawn for batches of different sizes, some of them padding
     seeds: Tensor | None  # [steps, clients] for dropout masks
     draws: dict[str, Tree]  # part -> [steps, clients, ...]
@@ -162,9 +161,9 @@ def handed_rows(handed: Sequence[Handed], device: torch.device, fresh: bool = Fa
 
 def _stacked(trees: Sequence[Memory], device: torch.device) -> Memory:
     """Trees as rows of one; a tree that all share is moved once. Always fresh memory."""
-    if all(t is trees[0] for t in trees) or all(
-        all(v is w for v, w in zip(leaves(t), leaves(trees[0]), strict=True)) for t in trees
-    ):  # one model handed to all: expand() of a single row would alias it, so clone
+    first = leaves(trees[0])
+    if all(t is trees[0] or all(v is w for v, w in zip(leaves(t), first, strict=True)) for t in trees):
+        # one model handed to all: expand() of a single row would alias it, so clone
         return map_tensors(lambda v: v.detach().to(device).expand(len(trees), *v.shape).clone(), trees[0])
     return map_tensors(lambda *values: torch.stack([v.detach().to(device) for v in values]), *trees)
 

@@ -53,9 +53,8 @@ class DeviceData:
 
         def samples(x: Array) -> Tensor:
             there = tensor_of(x).to(self.device)
-            on_disk = (
-                self.device.type == "cpu" and is_mapped(x) is not None
-            )  # laying it out would read it all
+            # laying it out would read it all
+            on_disk = self.device.type == "cpu" and is_mapped(x) is not None
             return there if on_disk else self._laid_out(there)
 
         self.recordings: dict[Any, Recording] = {}

@@ -18,13 +18,14 @@ from unskew.core.slots import Prepare
 from unskew.core.task import Answers, Sums
 from unskew.core.types import Ids, Tree
 from unskew.data.dataset import Dataset
+from unskew.engines.device_data import DeviceData
 from unskew.progress import working
 
 
 class Here:
     """Holds the samples of all clients, and answers for each from its own.
 
-    An engine adds how clients are trained (``visit``) and how samples are judged (``judged``).
+    An engine adds how clients are trained (``visit``), and where samples lie on a device (``device_data``).
     """
 
     holdings: Holdings
@@ -36,6 +37,10 @@ class Here:
     def dataset(self) -> Dataset:
         """Where the clients' samples, and the test set, lie."""
         return self.holdings.dataset
+
+    def device_data(self, job: Job) -> DeviceData:
+        """The samples on the device that computes; here anew each time, in this process."""
+        return DeviceData(self.dataset, job.dtype)
 
     def judged(
         self,
@@ -49,7 +54,7 @@ class Here:
 
         ``details``: these samples are the server's own, and told as the test set is.
         """
-        raise TypeError(f"{type(self).__name__} does not say how samples are judged: define judged()")
+        return self.device_data(job).judge(job.judging_net, model, places, made=made, details=details)
 
     def query(self, job: Job, query: Query, clients: Ids, model: Tree, moment: Moment) -> Iterator[Tree]:
         return answer_here(job, self.holdings, query, clients.tolist(), model, moment)

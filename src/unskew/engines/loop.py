@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from unskew.arrays import Array
 from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs, RunPlan
-from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.step import LocalTraining
-from unskew.core.task import Answers
-from unskew.core.types import Ids, Leg, Tree, Update
+from unskew.core.types import Ids, Leg, Update
 from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
 from unskew.progress import working
@@ -40,16 +37,6 @@ class Loop(Here):
                 )
                 advance(1)
         return gather_results(job, leg, rows, returns)
-
-    def judged(
-        self,
-        job: Job,
-        model: Tree,
-        places: Array | None,
-        made: Made | None = None,
-        details: bool = False,
-    ) -> Answers:
-        return self.device_data(job).judge(job.judging_net, model, places, made=made, details=details)
 
     def device_data(self, job: Job) -> DeviceData:
         if self._data is None or self._data.dataset is not self.dataset:

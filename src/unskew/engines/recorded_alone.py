@@ -113,9 +113,8 @@ class RecordedStep(LocalStep):
         """The gradients as a function of tensors; None where the step looks at their numbers and has no one form."""
         # recording runs the step once, on copies of what it changes
         buffers = {k: v.clone() for k, v in inputs.buffers.items()}
-        aside = inputs._replace(
-            x=inputs.x.clone(), buffers=buffers
-        )  # a model may also write into its samples
+        # a model may also write into its samples
+        aside = inputs._replace(x=inputs.x.clone(), buffers=buffers)
         leaves, form = tree_flatten((params, aside))
         if not all(isinstance(v, Tensor) or v is inputs.seed for v in leaves):
             return None  # what is no tensor may be another in the next step
@@ -124,9 +123,8 @@ class RecordedStep(LocalStep):
             left = iter(given)  # all but the last, by which rewrites move weights
             weights, here = tree_unflatten([next(left) if isinstance(v, Tensor) else v for v in leaves], form)
             weights = {k: v.detach().requires_grad_() for k, v in weights.items()}
-            if (
-                not padded
-            ):  # each sample weighs 1, and what follows from that need not be computed in every step
+            # each sample weighs 1, and what follows from that need not be computed in every step
+            if not padded:
                 here = here._replace(weight=torch.ones(len(here.y), dtype=here.weight.dtype))
             grads, value = LocalStep.gradients(self, weights, here, padded)
             return [*grads.values(), value]

@@ -191,9 +191,8 @@ def lay_batch_last(module: nn.Module) -> None:
     """Let a model's plain convolutions and poolings run along the batch, in place."""
     for layer in module.modules():
         if getattr(layer, "inplace", False):
-            layer.__dict__["inplace"] = (
-                False  # what these layers put out is a view, which nothing may write into
-            )
+            # what these layers put out is a view, which nothing may write into
+            layer.__dict__["inplace"] = False
         if type(layer) is nn.Conv2d and can_be_patched(layer):
             layer.__class__ = BatchLastConv2d
         elif type(layer) is nn.MaxPool2d and pools_pairs(layer):

@@ -49,9 +49,8 @@ class Dropout(nn.Module):
         words = random_words(self.seed, self.index, math.prod(shape))
         stays = (words >= round(self.p * 2**32) - 2**31).reshape(*shape, *[1] * (x.ndim - len(shape)))
         like = x if stays.shape == x.shape else x.flatten(2)[:, :, 0].reshape(stays.shape)
-        kept = torch.empty_like(like).copy_(
-            stays
-        )  # in the memory layout of x: products across layouts are slow
+        # in the memory layout of x: products across layouts are slow
+        kept = torch.empty_like(like).copy_(stays)
         return x * kept.mul_(1 / (1 - self.p))
 
     def extra_repr(self) -> str:

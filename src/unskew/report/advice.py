@@ -39,9 +39,8 @@ class Remedy:
     needs: str
     evidence: str
     judge: Callable[[Situation], Judgement]
-    asks: Callable[[Situation], Mapping[str, Any]] = (
-        lambda situation: {}
-    )  # values advised instead of the defaults
+    # values advised instead of the defaults
+    asks: Callable[[Situation], Mapping[str, Any]] = lambda situation: {}
 
 
 @dataclass(frozen=True)

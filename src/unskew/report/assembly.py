@@ -89,9 +89,8 @@ def _part(picture: Picture, datasets: dict[str, Any], named: dict[int, Any]) -> 
         datasets.update(picture.datasets)
         return picture.specification
     data = picture.data
-    if (
-        id(data) in named
-    ):  # another layer draws it too: a name is made of all values, and to make it takes a while
+    # another layer draws it too: a name is made of all values, and to make it takes a while
+    if id(data) in named:
         picture = picture.copy(deep=False)
         picture.data = named[id(data)]
     made: dict[str, Any] = picture.to_dict(validate=False, context={"top_level": False, "datasets": datasets})

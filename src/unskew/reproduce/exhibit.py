@@ -50,9 +50,8 @@ class Group:
     own: tuple[str, ...] = ()  # methods that are ours: the paper has no number of them
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # settings of single methods
     tail: int = 1  # evaluations whose mean is "the end"
-    skew: Mapping[str, float] = field(
-        default_factory=dict
-    )  # of the split with seed 0: what the diagnosis compares
+    # of the split with seed 0: what the diagnosis compares
+    skew: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -109,9 +108,8 @@ class Exhibit:
     page: str
     note: str
     groups: tuple[Group, ...]
-    evidence: bool = (
-        True  # whether the diagnosis may recommend from it: not from variations of another's setting
-    )
+    # whether the diagnosis may recommend from it: not from variations of another's setting
+    evidence: bool = True
     makes: str = ""  # package.module:function, where there is more to tell than gains: see making.py
     # of rounds, seeds and data_folder, what that function heeds; runs of groups heed all
     takes: tuple[str, ...] = ()

@@ -90,9 +90,8 @@ def embedded(record: dict[str, Any], features: dict[str, Any]) -> Picture:
         for group in (told["group"] for told in record["groups"]):
             x, y = features[f"{group} {kind}"].astype(np.float32), features[f"labels {group} {kind}"]
             perplexity = float(min(30, max(2, (len(x) - 1) // 3)))
-            with threadpool_limits(
-                1
-            ):  # so that the number of cores changes nothing, and a busy machine stalls it less
+            # so that the number of cores changes nothing, and a busy machine stalls it less
+            with threadpool_limits(1):
                 at = TSNE(2, perplexity=perplexity, init="pca", random_state=0).fit_transform(x)
             dots = [
                 {"a": float(a), "b": float(b), "class": str(c)}

@@ -62,9 +62,8 @@ class Resumption:
         if folder.damage.result and ends_apart(self.spec, len(folder.lines)):
             known = min(known, len(folder.lines) - 1)  # it may have ended there, and nobody knows any more
         if self.stopped is not None and not folder.is_done and ends_apart(self.spec, self.stopped.rounds):
-            known = min(
-                known, self.stopped.rounds - 1
-            )  # killed at its end: who knows as what that was judged
+            # it was killed at its end: its last round may not have been judged as the last
+            known = min(known, self.stopped.rounds - 1)
         return known
 
     def has_data(self, fingerprint: str) -> bool:

@@ -176,9 +176,8 @@ def go_on(asked: Resumption, progress: bool | Progress, watch: Sequence[Any]) ->
             folder.save({"status": "running", **({"stopping": stopped.as_dict()} if stopped else {})})
             record(place, began, spec, state.round)  # not before: nothing may be left of the old plan alone
             folder.rounds = spec.rounds
-            if not is_saved(
-                setup.partition, place / "partition.npz"
-            ):  # damaged, or killed in its first moment
+            # the file is damaged, or the run was killed in its first moment
+            if not is_saved(setup.partition, place / "partition.npz"):
                 setup.save_partition(place / "partition.npz")
             _describe(place, spec, setup)  # which runs of earlier versions lack
             return play_rounds(spec, setup, folder, state, progress, watch, stopped)

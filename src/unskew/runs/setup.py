@@ -224,9 +224,8 @@ def start(spec: Spec, loaded: Loaded, built: Built, engine: Engine | None = None
         metrics=built.metrics,
     )
     if isinstance(engine, OverRay):
-        engine.check(
-            run.job
-        )  # what cannot travel, or reach its cluster, is refused before anything is written
+        # what cannot travel, or reach its cluster, is refused before anything is written
+        engine.check(run.job)
         engine.join()
     net.to(device)
     memories = {part.name: part.init_server(net) for part in method.parts}

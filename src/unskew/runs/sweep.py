@@ -71,9 +71,8 @@ class Cell:
         """See how far it is."""
         self.seconds = time.monotonic() - self.began
         with contextlib.suppress(OSError), open(self.folder / "rounds.jsonl", "rb") as log:
-            if (
-                not self.bytes_read or log.seek(0, os.SEEK_END) < self.bytes_read
-            ):  # a resume may have shortened it
+            # a resume may have shortened it
+            if not self.bytes_read or log.seek(0, os.SEEK_END) < self.bytes_read:
                 self.bytes_read = self.played = 0
             log.seek(self.bytes_read)
             further = log.read()

@@ -39,9 +39,8 @@ def vector(told: Any, count: int, name: str) -> torch.Tensor:
     if name in (*WHOLE, "examples") and bool((told < 0).any()):
         raise BadMessage(f"{name} cannot be below 0")
     if name not in (*WHOLE, "loss") and not bool(torch.isfinite(told).all()):
-        raise BadMessage(
-            f"{name} is no finite number"
-        )  # NaN in a model is the round's to refuse, by its client
+        # NaN in a model is the round's to refuse, by its client
+        raise BadMessage(f"{name} is no finite number")
     return told
 
 

@@ -49,9 +49,8 @@ def write_leg(leg: Leg, at: Ids) -> dict[str, Any]:
     if leg.carry is not None:
         before = leg.carry.take(at)
         carry = {name: getattr(before, name) for name in CARRIED}
-        carry["moved"] = (
-            before.moved if leg.blend is None else None
-        )  # who keeps a model knows how far it went
+        # who keeps a model knows how far it went
+        carry["moved"] = before.moved if leg.blend is None else None
     settings = leg.settings.rows(at)
     return {
         "clients": leg.clients[at],
@@ -61,7 +60,7 @@ def write_leg(leg: Leg, at: Ids) -> dict[str, Any]:
         "anchored": leg.anchor is not None,
         "epochs": leg.epochs,
         "done": leg.done,
-        "settings": {name: getattr(settings, name) for name in ("batch", "lr", "per_class")},
+        "settings": dict(vars(settings)),
         "carry": carry,
         "closing": leg.closing,
         "upload": leg.upload,

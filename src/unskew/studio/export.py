@@ -162,9 +162,8 @@ class Site:
     def _write_static(self, place: Path, name: str) -> None:
         content = _static(name)
         if name == "vega.js":
-            content = (
-                b"(() => {\n" + content + b"\n})();\n"
-            )  # as a plain script its names would be the page's
+            # as a plain script its names would be the page's
+            content = b"(() => {\n" + content + b"\n})();\n"
         target = place / "static" / name
         if not target.exists():
             write_file(target, content)

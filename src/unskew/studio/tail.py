@@ -27,9 +27,8 @@ MOST_TOLD = 600
 
 LONGEST_LINE = 1_000_000  # bytes that are looked back for the start of a round's line
 
-STILL_HERE = (
-    15.0  # seconds after which a quiet stream says that it is alive, so that closed pages are noticed
-)
+STILL_HERE = 15.0
+"""Seconds after which a quiet stream says that it is alive, so that closed pages are noticed."""
 
 
 def short_line(line: dict[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,4 @@ class Play:
     rng: np.random.Generator
     note: Callable[..., None]  # note(key=value): into this round's log line
     told: Callable[[str, Ids, int], None]  # what, who, numbers each: beside models, and counted in bytes
-    landed: float = (
-        0.0  # samples of the uploads that ``combine`` made its model of: late ones count when they come
-    )
+    landed: float = 0.0  # samples behind the uploads that ``combine`` took: late ones count when they come

@@ -51,9 +51,7 @@ class Step:
 
     net: Net
     params: Tree  # trainable, being differentiated
-    anchor: (
-        Tree  # what drift is measured against, with its statistics: net.judge(step.anchor, x) is its opinion
-    )
+    anchor: Tree  # what drift is measured against, statistics included; net.judge(step.anchor, x) asks it
     batch: Batch
     census: Tensor  # [classes] the client's label counts
     out: Out | None = None

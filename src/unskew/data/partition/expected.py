@@ -50,9 +50,8 @@ class ClassPool:
     sizes: Array | None = None
     used: int = 0  # so many of the samples, drawn at random
     min_samples: int = 0
-    most: int = (
-        200  # partitions drawn to tell the mean and the spread; fewer where samples are dealt, or many
-    )
+    # partitions drawn to tell the mean and the spread; fewer where samples are dealt, or many
+    most: int = 200
     known: dict[Family, Expected] = field(default_factory=dict, compare=False)  # what was simulated already
     tasks: dict[int, PartitionTask] = field(default_factory=dict, compare=False)
 

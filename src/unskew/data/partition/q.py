@@ -133,9 +133,8 @@ def _thrown_to_owners(task: PartitionTask, t: int, q: float) -> Array:
         others[owners[y]] = False
         rest = np.flatnonzero(others)
         hit = rng.random(int(task.sizes[y])) < q
-        inside = (
-            int(hit.sum()) if len(rest) else len(hit)
-        )  # where everyone owns the class there is no outside
+        # where everyone owns the class there is no outside
+        inside = int(hit.sum()) if len(rest) else len(hit)
         for receivers, size in ((owners[y], inside), (rest, len(hit) - inside)):
             if size:
                 thrown = rng.integers(0, len(receivers), size)

@@ -31,7 +31,6 @@ from unskew.engines.carrier import Carrier, InProcess
 from unskew.engines.cpu.pieces import Judgement, SharedSamples, WorkPiece, answer, as_sent, shareable
 from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights, sum_is_all
 from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
-from unskew.engines.device_data import DeviceData
 from unskew.engines.here import Here
 from unskew.machine.cores import cores
 from unskew.machine.processes import can_fork, of_script, script_can_be_loaded
@@ -85,9 +84,8 @@ class FastCPU(Here):
     def stack(self, job: Job) -> int:
         """How many clients are stacked: dense ones, those with few, small filters, or as many as asked for, unless
         vmap cannot run their model."""
-        if (
-            self._stacks is None or self._stacks[0] is not job
-        ):  # looked at once: it counts what all clients hold
+        # looked at once: it counts what all clients hold
+        if self._stacks is None or self._stacks[0] is not job:
             net = job.net.batch_last if job.net.convolves else job.net
             usual = DENSE_BLOCK if not job.net.convolves else small_filters(job) if self.record else 1
             asked = self.block or usual
@@ -164,7 +162,7 @@ class FastCPU(Here):
         details: bool = False,
     ) -> Answers:
         if made is not None:  # what a few clients made is nowhere but here
-            return DeviceData(self.dataset, job.dtype).judge(job.judging_net, model, places, made=made)
+            return super().judged(job, model, places, made, details)
         self._brief(job)
         board = self._board("models", model, 2)
         board.write(0, model, False)

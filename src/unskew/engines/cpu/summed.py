@@ -28,7 +28,6 @@ class Summed(Update):
 
     sums: Tree = field(default_factory=dict)  # [blocks, ...] float64: sum of raw weight x (model - start)
     raw: Tensor = field(default_factory=lambda: torch.zeros(0))  # [k] the weight each row has in ``sums``
-    sound: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))  # [k] rows that are in it
 
     def weighted_delta(self, weights: Tensor, names: Iterable[str] | None = None) -> Tree:
         some = self.raw != 0  # a client without samples weighs nothing, before and after
@@ -49,6 +48,7 @@ class Summed(Update):
         """Some rows: all, or all that are sound, since nothing else can be taken out of a sum."""
         kept = np.zeros(len(self), bool)
         kept[index] = True
+        assert self.sound is not None
         if not np.array_equal(kept | ~self.sound.numpy(), np.ones(len(self), bool)):
             raise TypeError("only a sum of these models was kept; single ones cannot be left out of it")
         at = torch.from_numpy(np.flatnonzero(kept))
@@ -56,9 +56,9 @@ class Summed(Update):
 
     @staticmethod
     def of(update: Update, sums: Tree, raw: Tensor, sound: Tensor) -> Summed:
-        """These rows, with the sum in place of their models."""
+        """These rows, with the sum of those that are ``sound`` in place of their models."""
         rest = {f.name: getattr(update, f.name) for f in fields(Update)}
-        return Summed(**rest, sums=sums, raw=raw, sound=sound)
+        return Summed(**rest | {"sums": sums, "raw": raw, "sound": sound})
 
 
 def only_sum(job: Job, leg: Leg) -> bool:

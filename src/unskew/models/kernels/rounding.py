@@ -49,6 +49,5 @@ def rounded(weight: Tensor, kind: torch.dtype) -> Tensor:
     copy = _rounded.get(weight.data_ptr())
     if copy is None or copy.dtype != kind or len(copy) != len(weight) or copy.numel() != weight.numel():
         return weight.to(kind)
-    return copy.as_strided(
-        weight.shape, weight.stride()
-    )  # a classifier's are looked at as filters of one place
+    # a classifier's are looked at as filters of one place
+    return copy.as_strided(weight.shape, weight.stride())

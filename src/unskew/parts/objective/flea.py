@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -44,7 +44,7 @@ FEATURES = ("features and labels of some samples to the next round's clients",)
 class MixedOut(Out):
     """A forward pass through the cut: the client's own features there, beside what went on from it."""
 
-    own: Tensor = None  # type: ignore[assignment]  # dataclasses want a default after a default
+    own: Tensor = field(kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,10 @@ class FLea(Exchange):
             # running averages for its gradient, and they must not move before that
             net = net.weighing(batch.weight)
         if self.variant == "code" or "rows" not in step.shared:
-            return MixedOut(net.head(step.params, own, layer), batch.y, None, own, layer, own)
+            return MixedOut(net.head(step.params, own, layer), batch.y, None, own, layer, own=own)
         index, _ = batch_of(step.shared, step.draws, len(batch.x))
         mixed, target = self._mixed(step, own, index)
-        return MixedOut(net.head(step.params, mixed, layer), target, None, mixed, layer, own)
+        return MixedOut(net.head(step.params, mixed, layer), target, None, mixed, layer, own=own)
 
     def _mixed(self, step: Step, own: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         """Features and labels of eq. 2."""

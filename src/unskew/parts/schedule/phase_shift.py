@@ -19,8 +19,6 @@ from unskew.later import torch
 if TYPE_CHECKING:
     from torch import Tensor
 
-SETTINGS = ("batch", "lr", "per_class")
-
 
 @dataclass(frozen=True)
 class PhaseShift(Schedule):
@@ -83,9 +81,8 @@ class PhaseShift(Schedule):
         uploaded = [g.update for g in landing if g.update is not None and len(g.update)]
         # also where nobody uploads there is something to combine: what was late in the last round lands in this one
         nothing = [u.take(NOBODY) for u in updates[:1]] or [play.train(Leg(NOBODY, params))]
-        if not all(
-            update.moved for update in uploaded
-        ):  # clients far away keep to themselves how far they went
+        # clients far away keep to themselves how far they went
+        if not all(update.moved for update in uploaded):
             uploaded = [replace(update, moved={}) for update in uploaded]
         update = Update.joined(uploaded or nothing)
         update = replace(update, base=expand(params, len(update)))
@@ -164,8 +161,7 @@ class Queue:
     def joined(groups: list[Queue]) -> Queue | None:
         if not groups:
             return None
-        values = [[getattr(g.settings, n) for g in groups] for n in SETTINGS]
-        settings = PerClient(*(None if v[0] is None else np.concatenate(v) for v in values))
+        settings = PerClient.joined([g.settings for g in groups])
         ages, clients = (np.concatenate([getattr(g, n) for g in groups]) for n in ("ages", "clients"))
         return Queue(
             ages, settings, Update.joined([g.update for g in groups if g.update is not None]), clients
@@ -174,10 +170,9 @@ class Queue:
     def packed(self) -> Memory:
         """This queue as a memory, to wait in State until the next round."""
         assert self.update is not None
-        given = {n: getattr(self.settings, n) for n in SETTINGS}
         # what a model is measured against when it lands is the global model of that round
         held = replace(self.update, base={}, uploads={}, memory={}).packed()
-        settings = {n: torch.from_numpy(v) for n, v in given.items() if v is not None}
+        settings = {n: torch.from_numpy(v) for n, v in self.settings.given().items()}
         return held | {"settings": settings, "ages": torch.from_numpy(self.ages)}
 
     @staticmethod
@@ -186,9 +181,8 @@ class Queue:
             return Queue(np.zeros(0, np.int64), PerClient(), None, np.zeros(0, np.int64))
         update = Update.unpacked(tree, ())
         update = replace(update, base=expand(params, len(update)))
-        kept = tree.get("settings", {})  # a checkpoint keeps no empty tree
-        given = (kept[n].cpu().numpy() if n in kept else None for n in SETTINGS)
-        return Queue(tree["ages"].cpu().numpy(), PerClient(*given), update, update.clients)
+        settings = {n: v.cpu().numpy() for n, v in tree.get("settings", {}).items()}
+        return Queue(tree["ages"].cpu().numpy(), PerClient(**settings), update, update.clients)
 
 
 def share_of_phase(whole: int, n: int, t: int) -> int:

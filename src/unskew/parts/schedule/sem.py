@@ -171,13 +171,8 @@ class SEM(Schedule):
                 class_distances(seen[:count], play.roster.counts_of(found.clients)), play.rng
             )
         stay = np.arange(count, len(update))
-        both = zip(_values(found.settings.rows(to)), _values(settings.rows(stay)), strict=True)
-        joined = [None if a is None or b is None else np.concatenate([a, b]) for a, b in both]
-        return np.concatenate([found.clients[to], update.clients[stay]]), PerClient(*joined)
-
-
-def _values(settings: PerClient) -> tuple[Array | None, ...]:
-    return settings.batch, settings.lr, settings.per_class
+        joined = PerClient.joined([found.settings.rows(to), settings.rows(stay)])
+        return np.concatenate([found.clients[to], update.clients[stay]]), joined
 
 
 def class_distances(counts: Array, others: Array) -> Array:

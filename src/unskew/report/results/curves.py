@@ -154,9 +154,8 @@ def panel(
     )
     precise = ".2%" if share else ".4g"
     places = [point["x"] for curve in curves for point in curve]
-    whole = (
-        int(max(places) - (0 if axis.zero else min(places))) if places else 1
-    )  # a round and a half is none
+    # a round and a half is none
+    whole = int(max(places) - (0 if axis.zero else min(places))) if places else 1
     base = alt.Chart(inline(point for curve in curves for point in curve)).encode(
         x=alt.X(
             "x:Q",

@@ -30,9 +30,8 @@ def figure(compared: Comparison, width: float | None = None) -> Picture:
     beside = width >= BESIDE
     longest = max(len(row.group.label) for _, rows in compared.tables for row in rows)
     names = min(NAMES, 12 + 7 * longest) if beside else 0
-    room = (
-        width - 60 - (names + AXIS if beside else 0)
-    )  # for curves, and for ends where they stand beside them
+    # for curves, and for ends where they stand beside them
+    room = width - 60 - (names + AXIS if beside else 0)
     chart: Picture = None
     for _ in range(3):
         curves = 0.63 * room if beside else room

@@ -127,9 +127,8 @@ class Record:
         """Whether training blew up: the last loss is none that a model can have, or no last answer was usable."""
         if not self.evaluated:
             return False
-        loss = number(
-            self.evaluated[-1].get("global_test_loss", 0.0)
-        )  # a log without losses says nothing of them
+        # a log without losses says nothing of them
+        loss = number(self.evaluated[-1].get("global_test_loss", 0.0))
         last = self.lines[-1]
         rejected = len(last.get("rejected") or ())
         kept = max(0, int(last.get("trained_only") or 0) - rejected)  # of clients that were not to upload

@@ -49,9 +49,8 @@ class Group:
     runs: tuple[Record, ...]
     counted: tuple[Record, ...]
     complete: bool
-    bound: Literal[
-        "", "upper", "lower"
-    ]  # all data in one place, every client on its own, or a method to compare
+    # all data in one place, every client on its own, or a method to compare
+    bound: Literal["", "upper", "lower"]
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -37,9 +37,8 @@ class Row:
     bytes: Estimate
     sample_steps: Estimate
     wall_s: Estimate
-    samples_used: (
-        float | None
-    )  # each once a round; None where the log is of a version that did not count them
+    # each once a round; None where the log is of a version that did not count them
+    samples_used: float | None
     distinct_clients: float | None
     asked_a_round: float
     asked: float

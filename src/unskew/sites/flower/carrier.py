@@ -112,9 +112,8 @@ class FlowerCarrier:
                 f"`unskew federation start {self.folder.path}`"
             )
         self._nodes = registered(self.folder)
-        place = Path(
-            tempfile.mkdtemp(prefix="unskew-")
-        )  # short, since a socket's name may not be long; mode 700
+        # short, since a socket's name may not be long; mode 700
+        place = Path(tempfile.mkdtemp(prefix="unskew-"))
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
                 door.bind(str(place / "run"))
