@@ -38,9 +38,9 @@ from unskew.core.types import Leg
 from unskew.data import Dataset, Federation
 from unskew.engines import Job, Loop, RoundInputs, RunPlan
 from unskew.engines.device_data import DeviceData
-from unskew.engines.gpu import fast as gpu
+from unskew.engines.gpu import grouping
 from unskew.engines.gpu.fast import FastGPU
-from unskew.engines.gpu.stacked_graphs import Prefixes
+from unskew.engines.gpu.stacked_graphs import StackedGraphs
 from unskew.models import build
 from unskew.runs.result import params_hash
 
@@ -251,7 +251,7 @@ def profile(device: str, samples: int = 20) -> None:
     for _ in range(2):
         engine.visit(job, leg, clients, inputs)
     graphs = engine._stages[-1].graphs
-    assert isinstance(graphs, Prefixes)
+    assert isinstance(graphs, StackedGraphs)
     for (size, _), graph in sorted(graphs.graphs.items(), reverse=True):
         graphs.now.zero_()
         began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -320,7 +320,7 @@ if __name__ == "__main__":
     parser.add_argument("--stacked", action="store_true", help="stack also few clients that convolve")
     given = parser.parse_args()
     if given.stacked:
-        gpu.MANY_CLIENTS = 1
+        grouping.MANY_CLIENTS = 1
     if given.what == "agree":
         agree(given.methods or ["fedavg"], given.device, given.models)
     elif given.what == "kernels":

@@ -24,7 +24,7 @@ from unskew.core.net import Net
 from unskew.core.stacked_task import with_kernels
 from unskew.core.task import CLASSIFICATION, Classification
 from unskew.engines.gpu.fast import FastGPU
-from unskew.engines.gpu.stage import Way
+from unskew.engines.gpu.grouping import Way
 from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.kernels import available, convolution, normalisation

@@ -64,7 +64,7 @@ class PretendGPU(FastGPU):
             return super().visit(job, leg, rows, round_inputs)
 
     def again(self) -> PretendGPU:
-        twin = PretendGPU(self.block, self.precision, self.stack)
+        twin = PretendGPU(self.grouping.block, self.precision, self.grouping.stack)
         twin.hold(Holdings(self.holdings.federation))
         return twin
 
@@ -149,9 +149,8 @@ def _carry_out(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     else:
         on = bool(here) if device is None else torch.device(device).type == NAME
     copies = op in TAKES_BOTH
-    refused = (
-        _Graph.capturing if copies else any(v.dim() for v in away)
-    )  # single numbers may come from the host
+    # single numbers may come from the host
+    refused = _Graph.capturing if copies else any(v.dim() for v in away)
     if away and (here or on) and refused:
         shape = "x".join(map(str, away[0].shape)) or "one number"
         when = " while a step is captured" if copies else ""
@@ -224,9 +223,8 @@ class _Graph:
         shows = made and all(t.untyped_storage().data_ptr() in memory for t in made)
         if op._schema.is_mutable:
             self.calls.append((op, args, kwargs, []))
-        elif (
-            not shows and op is not aten.empty.memory_format
-        ):  # a view shows what is there, and this is nothing yet
+        elif not shows and op is not aten.empty.memory_format:
+            # a view shows what is there, and this is nothing yet
             self.calls.append((op, args, kwargs, made))
 
     def replay(self) -> None:

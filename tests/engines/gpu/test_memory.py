@@ -51,7 +51,7 @@ def test_a_block_that_does_not_fit_is_halved_and_trained_again(error: Exception)
     ((said, error_alive),) = alive
     assert "4 clients at once do not fit the GPU's memory; going on with 2" in said
     assert error_alive is None
-    assert engine.largest == 2
+    assert engine.grouping.largest == 2
     assert [room.clients for room in engine.rooms] == [4, 2]
     assert apart(play(Method.parse("scaffold"), rounds=2).state.params, found.state.params) < 1e-9
 

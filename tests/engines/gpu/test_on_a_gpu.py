@@ -13,7 +13,7 @@ from torch import nn
 
 from unskew.core.method import Method
 from unskew.engines.gpu.fast import FastGPU
-from unskew.engines.gpu.stage import Way
+from unskew.engines.gpu.grouping import Way
 from unskew.testing.toy_federation import Played, normed, play
 
 pytestmark = [

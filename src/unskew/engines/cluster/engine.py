@@ -9,7 +9,7 @@ from unskew.core.holdings import Holdings
 from unskew.engines.carrier import Carrier
 from unskew.engines.cluster.connect import Connection, check_address, connect, load_ray
 from unskew.engines.cpu.fast import FastCPU
-from unskew.engines.gpu.fast import SIDE_BY_SIDE
+from unskew.engines.gpu.grouping import SIDE_BY_SIDE
 from unskew.errors import InputError, one_line
 from unskew.machine.cores import cores
 

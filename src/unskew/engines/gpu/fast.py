@@ -17,54 +17,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from unskew.arrays import Array
 from unskew.core.client import ClientJob
 from unskew.core.dispatch import gather_results, make_client_job
 from unskew.core.engine import Job, RoundInputs, RunPlan
 from unskew.core.exchanged_rows import pad_varying
-from unskew.core.held import Made
 from unskew.core.holdings import Holdings
 from unskew.core.plan import batches_in
 from unskew.core.roster import Roster
 from unskew.core.step import LocalTraining
-from unskew.core.task import Answers
-from unskew.core.types import Ids, Leg, Tree, Update, nbytes
+from unskew.core.types import Ids, Leg, Update
 from unskew.engines.client_stack import ClientStack, stack_clients
 from unskew.engines.device_data import DeviceData
+from unskew.engines.gpu.grouping import Grouping, Way
 from unskew.engines.gpu.prefetch import Prefetch
-from unskew.engines.gpu.stage import Room, Stage, Way, padded_to
-from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED, STREAMS
+from unskew.engines.gpu.stage import Room, Stage, padded_to
+from unskew.engines.gpu.stream_graphs import EXACT, EXACT_COMPILED
 from unskew.engines.here import Here
 from unskew.engines.stacked import StackedResults, unstack_results
-from unskew.errors import RunFailed
-from unskew.models.kernels.available import has_kernels
 from unskew.models.kernels.layout import power_of_two
 from unskew.notices import warn
-
-SIDE_BY_SIDE, STACKED = 64, 256
-"""Most clients in one block, unless asked for otherwise; more are trained block after block."""
-
-SMALL_PATCHES = 8e6
-"""Bytes of one client's patches (``models.patches``) up to which it is stacked: moving more takes longer than starting
-its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN,
-B=10) gain, 13 MB (job A) loses."""
-
-MANY_CLIENTS = 32
-"""Clients a round from which those that convolve are stacked: fewer do not fill one large kernel, and side by side
-they overlap. Measured: ``small_cnn`` with small batches is 1.5 times as fast side by side with ten clients, and 1.3
-times as fast stacked with a hundred."""
-
-LARGE_STEP = 5e9
-"""Multiply-adds of a forward pass of one client's batch from which it fills the GPU by itself: cuDNN's convolutions are
-faster then than kernels for all clients."""
-
-FEW_CLIENTS = 2
-"""Clients a round up to which those that convolve run side by side in any case."""
-
-MODELS_EACH, PASSES = 7, 4
-"""What a client takes of the GPU's memory, roughly: as many models (as sent, as trained, as it ended, its gradient, an
-optimiser's two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies
-between)."""
 
 KEPT_STAGES = 3
 """Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
@@ -97,25 +68,26 @@ class FastGPU(Here):
     ):
         self.device = torch.device(device)
         self.capture = self.device.type == "cuda" if capture is None else capture
-        self.block, self.compile, self.precision = block, compile, precision
-        self.stack, self.memory, self.kernels = stack, memory, kernels
+        self.compile, self.precision = compile, precision
+        self.grouping = Grouping(self.device, precision, block, stack, memory, kernels)
         self.rooms: list[Room] = []
-        self.largest: int | None = None  # a block that did not fit halves this
         self._data: DeviceData | None = None
         self._stages: list[Stage] = []  # the last one used comes last
         self._ahead = Prefetch()
-        self._decided: tuple[Any, Way] = (None, Way.SIDE_BY_SIDE)
-        self._sized: tuple[Any, int] = (None, 1)
         if self.device.type == "cuda":
             _arithmetic(precision)
+
+    def hold(self, holdings: Holdings) -> None:
+        super().hold(holdings)
+        self.grouping.sample_bytes = self.dataset.x.nbytes
 
     def choice(self, run: RunPlan) -> str:
         """What runs, in words."""
         job, together = run.job, _together(run.job, run.cohort)
         how = "captured graphs" if self.capture else "no graphs"
-        way = self._way(job, together)
+        way = self.grouping.way(job, together)
         where = way.value
-        said = f"{self.device}, up to {self._most(job, together)} clients {where}, {how}, {self.precision}"
+        said = f"{self.device}, up to {self.grouping.most(job, together)} clients {where}, {how}, {self.precision}"
         last = ", channels last" * self._channels_last(job)
         compiled = ", compiled" * (self.compile and way is not Way.KERNELS)  # the kernels are fused already
         return said + last + compiled
@@ -148,7 +120,7 @@ class FastGPU(Here):
         by_size = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
         blocks: list[tuple[list[int], StackedResults]] = []
         while by_size:
-            size = min(len(by_size), self._most(job, together))
+            size = min(len(by_size), self.grouping.most(job, together))
             chosen, by_size = by_size[:size], by_size[size:]
             places = sorted(chosen)  # a block of all comes back in the order asked for
             done: StackedResults | None = None
@@ -161,20 +133,10 @@ class FastGPU(Here):
                     raise
             if done is None:  # only here, for an error keeps the memory of all it passed through
                 by_size = chosen + by_size
-                self._halve(self._room(job, together, size))
+                self._halve(self.grouping.room(job, together, size))
                 continue
             blocks.append((places, done))
         return StackedResults.joined(blocks)
-
-    def judged(
-        self,
-        job: Job,
-        model: Tree,
-        places: Array | None,
-        made: Made | None = None,
-        details: bool = False,
-    ) -> Answers:
-        return self.device_data(job).judge(job.judging_net, model, places, made=made, details=details)
 
     def device_data(self, job: Job) -> DeviceData:
         if next(iter(job.net.initial.values())).device.type != self.device.type:
@@ -188,16 +150,17 @@ class FastGPU(Here):
         return self._data
 
     def again(self) -> FastGPU:
-        alike = (
-            self.block,
+        wishes = self.grouping
+        twin = FastGPU(
+            str(self.device),
+            wishes.block,
             self.compile,
             self.precision,
             self.capture,
-            self.stack,
-            self.memory,
-            self.kernels,
+            wishes.stack,
+            wishes.memory,
+            wishes.kernels,
         )
-        twin = FastGPU(str(self.device), *alike)
         twin.hold(Holdings(self.holdings.federation))
         return twin
 
@@ -221,7 +184,7 @@ class FastGPU(Here):
         last: bool,
     ) -> StackedResults:
         together = _together(job, round_inputs.cohort)
-        size = self._room(job, together, len(client_jobs))
+        size = self.grouping.room(job, together, len(client_jobs))
         tuned = leg.settings.batch is not None
         if tuned:  # no bound is known beforehand, and sizes that differ a little are to share a stage
             steps, batch = (power_of_two(n) for n in _largest(client_jobs))
@@ -236,7 +199,7 @@ class FastGPU(Here):
         # a graph of a short batch's own size takes no weights, by which batch norm tells padding among what is drawn
         exact = job.net.norms and few and not block.ragged
         exact = exact or job.net.mixes_rows(job.roster.dataset.shape)
-        room = Room(size, steps, batch, exact, self._way(job, together))
+        room = Room(size, steps, batch, exact, self.grouping.way(job, together))
         block = padded_to(room, block)
         stage = self._stage(training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
@@ -268,100 +231,23 @@ class FastGPU(Here):
         """Streams and graphs belong to the current device, whichever device their tensors are on."""
         return torch.cuda.device(self.device) if self.device.type == "cuda" else contextlib.nullcontext()
 
-    def _room(self, job: Job, together: int, clients: int) -> int:
-        """How many clients a stage for these has room for: a whole cohort, where that fits."""
-        return min(self._most(job, together), max(clients, together))
-
-    def _most(self, job: Job, together: int) -> int:
-        """The largest block: as asked for, or what the GPU's memory should hold, up to where more gain nothing."""
-        if self.largest or self.block:
-            return self.largest or self.block or 1
-        way = self._way(job, together)
-        about = (job.net, job.roster.dataset.shape, job.local.batch, job.dtype, way)
-        if self._sized[0] != about:
-            self._sized = about, self._should_hold(job, way)
-        return min(STACKED if way.stacks else SIDE_BY_SIDE, self._sized[1])
-
-    def _should_hold(self, job: Job, way: Way) -> int:
-        """How many clients fit by a rough count of bytes; a count that was too high is halved when it shows."""
-        memory = self.memory or _memory(self.device)
-        if memory is None:
-            return STACKED
-        shape = job.roster.dataset.shape
-        values = job.net.layer_values(shape)
-        if way is Way.STACKED:
-            values += job.net.patch_values(shape)
-        steps = PASSES * values * job.local.batch * job.dtype.itemsize
-        models = MODELS_EACH * nbytes(job.net.initial)
-        free = 0.8 * memory - self.dataset.x.nbytes
-        if way.stacks or free < STREAMS * (models + steps):
-            found = free / (models + steps)
-        else:  # side by side, clients take turns on the streams, and in the memory of their steps
-            found = (free - STREAMS * steps) / models
-        return max(1, int(found))
-
-    def _way(self, job: Job, together: int) -> Way:
-        """How clients are trained: dense ones and many with small patches are stacked, and where arithmetic may be
-        rounded those with filters of any size; where vmap cannot run the model, or steps are large, side by side."""
-        shape = job.roster.dataset.shape
-        together = min(together, self.block or STACKED)
-        about = (job.net, shape, job.local.batch, job.dtype, together)
-        if self._decided[0] != about:
-            self._decided = about, self._found_way(job, together)
-        return self._decided[1]
-
-    def _found_way(self, job: Job, together: int) -> Way:
-        if self.stack is False:
-            return Way.SIDE_BY_SIDE
-        net, shape, batch = job.net, job.roster.dataset.shape, job.local.batch
-        if self._kernels_gain(job, together) and net.runs_with_kernels(shape, half=self.precision == "bf16"):
-            trial = net.patched()
-            # the kernels' numbers have tests of their own: what is tried here is what vmap makes of the model
-            trial.to(self.device)
-            if trial.stackable(shape):
-                return Way.KERNELS
-        held = net.patch_values(shape) * batch * job.dtype.itemsize
-        if not self.stack and not (held <= SMALL_PATCHES and (together >= MANY_CLIENTS or not net.convolves)):
-            return Way.SIDE_BY_SIDE
-        trial = net.patched()
-        trial.to(self.device)  # what vmap can run differs between devices
-        return Way.STACKED if trial.stackable(shape) else Way.SIDE_BY_SIDE
-
-    def _kernels_gain(self, job: Job, together: int) -> bool:
-        """Whether kernels for all clients' filters are faster than cuDNN's client by client."""
-        net = job.net
-        if job.dtype != torch.float32:  # they add in float32
-            return False
-        if self.kernels is not None:
-            return self.kernels
-        if not (net.fits_kernels and self.precision == "bf16"):
-            return False
-        step = net.multiply_adds(job.roster.dataset.shape) * job.local.batch
-        return together > FEW_CLIENTS and step <= LARGE_STEP and has_kernels(self.device)
-
     def _channels_last(self, job: Job) -> bool:
         """Where filters take one channel each, tensor cores' layout is faster; in fp32, which has none, slower."""
         shape = job.roster.dataset.shape
         return self.precision != "fp32" and job.net.filters_by_channel and job.net.runs_channels_last(shape)
 
     def _halve(self, size: int) -> None:
-        if size == 1:
-            raise RunFailed("one client alone does not fit the GPU's memory; use a smaller --batch")
-        self.largest = size // 2
+        """Make room for blocks of half this size."""
+        largest = self.grouping.halve(size)
         self._stages.clear()
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)  # other clients' steps may still write to what was freed
             torch.cuda.empty_cache()
         warn(
-            f"{size} clients at once do not fit the GPU's memory; going on with {self.largest} at a time "
-            f"(--block {self.largest} says so from the start)",
+            f"{size} clients at once do not fit the GPU's memory; going on with {largest} at a time "
+            f"(--block {largest} says so from the start)",
             stacklevel=3,
         )
-
-
-def _memory(device: torch.device) -> int | None:
-    """All the memory of a GPU, in bytes: not what is free, since blocks must not depend on what else runs there."""
-    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else None
 
 
 def _together(job: Job, cohort: int) -> int:

@@ -22,7 +22,7 @@ SHARES = (1.0, 0.7, 0.5, 0.3, 0.2, 0.1)
 """The shares of a block for which a graph is captured; a leg drops to the next as its clients finish."""
 
 
-class Prefixes:
+class StackedGraphs:
     """A block that stays where it is, and its stacked step as a graph for each of some numbers of clients."""
 
     def __init__(

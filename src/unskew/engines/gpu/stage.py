@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Any
 
 import torch
@@ -13,20 +12,9 @@ from unskew.core.step import LocalTraining
 from unskew.core.types import Memory, clone, map_tensors
 from unskew.engines.client_stack import ClientStack, tensors
 from unskew.engines.device_data import DeviceData
-from unskew.engines.gpu.stacked_graphs import Prefixes
-from unskew.engines.gpu.stream_graphs import Lanes
-
-
-class Way(Enum):
-    """How clients are trained at once."""
-
-    SIDE_BY_SIDE = "side by side"
-    STACKED = "stacked"  # their convolutions as products over patches
-    KERNELS = "stacked, with kernels for all"
-
-    @property
-    def stacks(self) -> bool:
-        return self is not Way.SIDE_BY_SIDE
+from unskew.engines.gpu.grouping import Way
+from unskew.engines.gpu.stacked_graphs import StackedGraphs
+from unskew.engines.gpu.stream_graphs import StreamGraphs
 
 
 @dataclass(frozen=True)
@@ -103,8 +91,8 @@ class Stage:
         elif way is Way.STACKED and net.convolves:
             net = net.patched()
         inner = replace(training, net=net.halved() if precision == "bf16" else net)
-        graphs = Prefixes if way.stacks else Lanes
-        self.graphs: Lanes | Prefixes = graphs(
+        graphs = StackedGraphs if way.stacks else StreamGraphs
+        self.graphs: StackedGraphs | StreamGraphs = graphs(
             inner, device_data.pool, self.block, room.exact, compile, capture
         )
 

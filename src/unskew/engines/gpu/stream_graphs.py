@@ -33,8 +33,8 @@ def _row(tree: Memory, i: int) -> Memory:
     return map_tensors(lambda v: v[i], tree)
 
 
-class Lanes:
-    """A block that stays where it is, and a lane for each of its rows."""
+class StreamGraphs:
+    """A block that stays where it is, and the steps of each of its rows."""
 
     def __init__(
         self,
@@ -49,26 +49,26 @@ class Lanes:
         # rows are sorted: the longest client, for whom all wait in the end, goes first
         tracks = [Track(priority=min(0, i - 3)) for i in rows[:STREAMS]] if capture else [None]
         step = LocalStep(training, compile=compile)
-        self.lanes = [ClientStream(step, pool, block, i, tracks[i % len(tracks)]) for i in rows]
+        self.clients = [ClientStream(step, pool, block, i, tracks[i % len(tracks)]) for i in rows]
         self.batch = block.index.shape[2]
         self.exact, self.norms = exact, training.net.norms
 
     def play(self, block: ClientStack) -> None:
         """All steps of a block that was copied into this one; clients take turns only in being launched."""
         lengths = [np.diff(e.plan.cuts).tolist() for e in block.client_jobs]
-        lanes = self.lanes[: len(lengths)]
-        for lane in lanes:
-            lane.begin()
+        clients = self.clients[: len(lengths)]
+        for client in clients:
+            client.begin()
         with _streams_put_back(block.index.device):
             for s in range(block.steps):
-                for lane, sizes in zip(lanes[: block.active[s]], lengths, strict=False):
+                for client, sizes in zip(clients[: block.active[s]], lengths, strict=False):
                     if self.exact:
-                        lane.play(sizes[s], padded=False)
+                        client.play(sizes[s], padded=False)
                     else:
                         short = block.ragged or sizes[s] < self.batch
-                        lane.play(self.batch, padded=self.norms and short)
-        for lane in lanes:
-            lane.end()
+                        client.play(self.batch, padded=self.norms and short)
+        for client in clients:
+            client.end()
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ class ClientStream:
         self.graphs: dict[tuple[int, bool], torch.cuda.CUDAGraph] = {}
 
     def begin(self) -> None:
-        """Start a leg: the block's new rows must have arrived before this lane reads them."""
+        """Start a leg: the block's new rows must have arrived before this client reads them."""
         self.now.zero_()
         if self.state:
             torch._foreach_zero_(leaves(self.state))
@@ -114,7 +114,7 @@ class ClientStream:
             self.track.stream.wait_stream(torch.cuda.current_stream())
 
     def end(self) -> None:
-        """Whoever reads the block from here on waits for this lane."""
+        """Whoever reads the block from here on waits for this stream."""
         if self.track is not None:
             torch.cuda.current_stream().wait_stream(self.track.stream)
 
