@@ -13,7 +13,7 @@ from unskew.core.memory import flatten
 from unskew.core.method import Method
 from unskew.core.old_checkpoints import PREFIXES
 from unskew.core.round import play_round
-from unskew.core.state import Entry, State, load_state, save_state, sealed
+from unskew.core.state import SavedTensor, State, load_state, save_state, sealed
 from unskew.core.types import Memory, Tree
 from unskew.runs.result import params_hash
 from unskew.testing.toy_federation import ready
@@ -51,14 +51,16 @@ def flat_as_before(part: str, memory: Memory) -> Tree:
 def write_as_before(state: State, folder: Path) -> None:
     """A checkpoint of format 1."""
     about = {"format": 1, "round": state.round, "seed": state.seed, "parts": sorted(state.server)}
-    entries = [Entry.of(f"params/{k}", v) for k, v in state.params.items()]
+    entries = [SavedTensor.of(f"params/{k}", v) for k, v in state.params.items()]
     for part, memory in state.server.items():
-        entries += [Entry.of(f"server/{part}/{k}", v) for k, v in flat_as_before(part, memory).items()]
+        entries += [SavedTensor.of(f"server/{part}/{k}", v) for k, v in flat_as_before(part, memory).items()]
     for part, rows in state.clients.rows.items():
         ids = sorted(rows)
         each = [flat_as_before(part, rows[k]) for k in ids]  # type: ignore[arg-type]
-        entries.append(Entry.of(f"ids/{part}", torch.tensor(ids)))
-        entries += [Entry.of(f"clients/{part}/{k}", torch.stack([row[k] for row in each])) for k in each[0]]
+        entries.append(SavedTensor.of(f"ids/{part}", torch.tensor(ids)))
+        entries += [
+            SavedTensor.of(f"clients/{part}/{k}", torch.stack([row[k] for row in each])) for k in each[0]
+        ]
     folder.mkdir()
     whole = b"".join(bytes(piece) for piece in sealed(entries, {"unskew": json.dumps(about)}))
     (folder / f"{state.round:06d}.safetensors").write_bytes(whole)

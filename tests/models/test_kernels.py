@@ -28,7 +28,7 @@ from unskew.engines.gpu.grouping import Way
 from unskew.errors import InputError
 from unskew.models import build
 from unskew.models.kernels import available, convolution, normalisation
-from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
+from unskew.models.kernels.beginning import Begun, PlannedSteps, PoolTensors, begin, knows
 from unskew.models.kernels.books import add_losses
 from unskew.models.kernels.rounding import RoundedCopies, rounded
 from unskew.models.layers import BatchNorm, Dropout
@@ -335,20 +335,22 @@ def test_a_loss_of_another_kind_is_torchs_own() -> None:
     assert type(with_kernels(own := Own())) is type(own)
 
 
-def pool_of(kind: torch.dtype, channels: int = 3, last: bool = False, count: int = 11) -> Samples:
+def pool_of(kind: torch.dtype, channels: int = 3, last: bool = False, count: int = 11) -> PoolTensors:
     """Images with their labels, and by what they are normalised."""
     x = torch.randint(0, 256, (count, channels, 5, 7), generator=torch.Generator().manual_seed(0)).to(kind)
     x = x.contiguous(memory_format=torch.channels_last) if last else x
     mean, std = (torch.linspace(low, 100, channels).reshape(-1, 1, 1) for low in (90, 33))
-    return Samples(x, torch.arange(count) % 4, mean, std)
+    return PoolTensors(x, torch.arange(count) % 4, mean, std)
 
 
-def planned_for(count: int, masks: bool = True) -> Planned:
+def planned_for(count: int, masks: bool = True) -> PlannedSteps:
     """Three steps of three clients, of four samples at most."""
     drawn = torch.Generator().manual_seed(1)
     places = torch.randint(0, count, (3, 3, 4), generator=drawn)
     weight, rate = torch.rand(3, 3, 4, generator=drawn), torch.rand(3, 3, generator=drawn)
-    return Planned(places, weight, rate, torch.randint(0, 2**62, (3, 3), generator=drawn) if masks else None)
+    return PlannedSteps(
+        places, weight, rate, torch.randint(0, 2**62, (3, 3), generator=drawn) if masks else None
+    )
 
 
 @pytest.mark.parametrize(

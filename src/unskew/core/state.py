@@ -42,23 +42,23 @@ class State:
         server = {part: there(memory) for part, memory in self.server.items()}
         return State(self.round, there(self.params), server, self.clients, self.seed)
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[SavedTensor]:
         """Everything, name by name: what is saved. Rows of clients are never all in memory at once."""
         for name, value in self.params.items():
-            yield Entry.of(f"params/{name}", value)
+            yield SavedTensor.of(f"params/{name}", value)
         for part, memory in self.server.items():
             for path, value in flatten(memory).items():
-                yield Entry.of(f"server/{part}/{path}", value)
+                yield SavedTensor.of(f"server/{part}/{path}", value)
         told: set[str] = set()
         for part, ids, path, dtype, shape, rows in self.clients.saved():
             if part not in told:
                 told.add(part)
-                yield Entry.of(f"ids/{part}", torch.from_numpy(ids))
-            yield Entry(f"clients/{part}/{path}", dtype, (len(ids), *shape), map(raw, rows))
+                yield SavedTensor.of(f"ids/{part}", torch.from_numpy(ids))
+            yield SavedTensor(f"clients/{part}/{path}", dtype, (len(ids), *shape), map(raw, rows))
 
 
 @dataclass
-class Entry:
+class SavedTensor:
     """One tensor of a checkpoint, its bytes in pieces."""
 
     name: str
@@ -67,8 +67,8 @@ class Entry:
     pieces: Iterable[bytes | memoryview]
 
     @staticmethod
-    def of(name: str, value: Tensor) -> Entry:
-        return Entry(name, value.dtype, tuple(value.shape), [raw(value)])
+    def of(name: str, value: Tensor) -> SavedTensor:
+        return SavedTensor(name, value.dtype, tuple(value.shape), [raw(value)])
 
     @property
     def size(self) -> int:
@@ -114,20 +114,20 @@ def forget_after(folder: Path, round: int) -> None:
             path.unlink()
 
 
-def sealed(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+def sealed(entries: Iterable[SavedTensor], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
     """A safetensors file that ends with a hash of itself, taken while it is written piece by piece."""
     content = hashlib.blake2b(digest_size=SEAL_BYTES)
 
     def digest() -> Iterator[bytes]:
         yield content.digest()
 
-    seal = Entry(SEAL, torch.uint8, (SEAL_BYTES,), digest())
+    seal = SavedTensor(SEAL, torch.uint8, (SEAL_BYTES,), digest())
     for piece in safetensors(itertools.chain(entries, [seal]), metadata):
         content.update(piece)
         yield piece
 
 
-def safetensors(entries: Iterable[Entry], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+def safetensors(entries: Iterable[SavedTensor], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
     """A file of the safetensors format, piece by piece: the library itself wants all of it in memory."""
     held = list(entries)
     header: dict[str, Any] = {"__metadata__": metadata}

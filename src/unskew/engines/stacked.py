@@ -17,7 +17,7 @@ from unskew.core.client import ClientJob, ClientResult, Pool, make_result, mean_
 from unskew.core.step import IN_THE_LOSS, LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, map_tensors
 from unskew.engines.client_stack import ClientStack, handed_rows, stack_clients
-from unskew.models.kernels.beginning import Begun, Planned, Samples, begin, knows
+from unskew.models.kernels.beginning import Begun, PlannedSteps, PoolTensors, begin, knows
 from unskew.models.kernels.beside import filters_beside
 from unskew.models.kernels.rounding import RoundedCopies
 from unskew.models.split import Stages
@@ -46,7 +46,7 @@ class Stepper:
         self.copies = RoundedCopies()
         rates = {e.lr for e in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
-        planned = Planned(block.index, block.weight, block.rate, block.seeds)
+        planned = PlannedSteps(block.index, block.weight, block.rate, block.seeds)
         # layers that are one kernel for all clients take what one kernel for all begins with
         self.planned = planned if training.net.rounded and knows(_samples(pool), planned) else None
 
@@ -111,8 +111,8 @@ class Stepper:
                     tree[name] = fresh.copy_(old)
 
 
-def _samples(pool: Pool) -> Samples:
-    return Samples(pool.x, pool.y, pool.mean, pool.std)
+def _samples(pool: Pool) -> PoolTensors:
+    return PoolTensors(pool.x, pool.y, pool.mean, pool.std)
 
 
 def _now(value: Tensor, s: int | Tensor, clients: int) -> Tensor:

@@ -23,7 +23,7 @@ from unskew.core.checkpoint_files import SEAL, is_whole
 from unskew.core.kept import refuse_far
 from unskew.core.memory_names import OWN_MODEL
 from unskew.core.method import Method
-from unskew.core.state import Entry, State, load_state, sealed
+from unskew.core.state import SavedTensor, State, load_state, sealed
 from unskew.core.types import Tree
 from unskew.data.intake import Intake
 from unskew.errors import InputError
@@ -166,7 +166,7 @@ def write_weights(folder: Path, model: TrainedModel, round: int, calibrated: boo
     """Keep what a run ended with."""
     about = {"round": round, "calibrated": calibrated, "sealed": True}
     entries = [
-        Entry.of(name, value.detach().cpu().contiguous()) for name, value in model.state_dict().items()
+        SavedTensor.of(name, value.detach().cpu().contiguous()) for name, value in model.state_dict().items()
     ]
     write_file(folder / WEIGHTS, sealed(entries, {"unskew": json.dumps(about)}))
 

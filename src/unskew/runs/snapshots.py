@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from unskew.core.checkpoint_files import SEAL, is_whole
-from unskew.core.state import Entry, State, load_state, sealed
+from unskew.core.state import SavedTensor, State, load_state, sealed
 from unskew.core.types import Tree
 from unskew.errors import InputError
 from unskew.files import write_file
@@ -19,7 +19,7 @@ def keep_model(run: Path, state: State) -> Path:
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
     path = folder / f"{state.round:06d}.safetensors"
-    entries = (Entry.of(name, value) for name, value in state.params.items())
+    entries = (SavedTensor.of(name, value) for name, value in state.params.items())
     write_file(path, sealed(entries, {"unskew": json.dumps({"round": state.round, "sealed": True})}))
     return path
 

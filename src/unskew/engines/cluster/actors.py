@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from unskew.engines.cluster.connect import Connection
-from unskew.engines.cluster.hand import Asked, Flat, Hand, Laid, kept
+from unskew.engines.cluster.hand import AskedPiece, Flat, Hand, Laid, kept
 from unskew.engines.cluster.near import Lent, Neighbour, neighbour
 from unskew.engines.cpu.pieces import Judgement
 from unskew.engines.cpu.workers import ATTEMPTS, Board
@@ -215,7 +215,7 @@ class ClusterCrew:
                 fresh = {n: [ref] for n, ref in self.refs.items() if self._is_new(n, actor)}
                 lent = {n: v for n, v in self.lent.items() if actor.near and self._is_new(n, actor)}
                 actor.sent |= {f"{n}:{self.versions[n]}" for n in (*fresh, *lent)}
-                asked = [Asked(i, work[i], self._starts(work[i])) for i in bundle]
+                asked = [AskedPiece(i, work[i], self._starts(work[i])) for i in bundle]
                 actor.doing[actor.handle.work.remote(fresh, lent, asked)] = bundle
 
     def _is_new(self, name: str, actor: Actor) -> bool:

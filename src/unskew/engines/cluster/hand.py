@@ -18,7 +18,7 @@ from unskew.data.mapped import Mapped
 from unskew.engines.cluster.near import Lent, Rows, this_machine
 from unskew.engines.cpu.pieces import (
     Judgement,
-    SharedSamples,
+    SharedPool,
     WorkPiece,
     answer,
     carried_out,
@@ -45,7 +45,7 @@ class Flat:
 
 
 @dataclass
-class Asked:
+class AskedPiece:
     """A piece of work, with the models that its clients begin with where each has its own."""
 
     number: int
@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass
-class Answered:
+class AnsweredPiece:
     """What came of it; ``rows`` is what is to be written on boards, if it was not written there already."""
 
     number: int
@@ -104,12 +104,12 @@ class Hand:
         return os.getpid(), this_machine(), problem
 
     def work(
-        self, fresh: dict[str, Any], lent: dict[str, Lent], asked: list[Asked]
-    ) -> tuple[list[Answered], Exception | None]:
+        self, fresh: dict[str, Any], lent: dict[str, Lent], asked: list[AskedPiece]
+    ) -> tuple[list[AnsweredPiece], Exception | None]:
         """The answers to these pieces of work, or what went wrong."""
         import ray
 
-        done: list[Answered] = []
+        done: list[AnsweredPiece] = []
         try:
             for name, board in lent.items():
                 self.near.pop(name, None)
@@ -125,11 +125,11 @@ class Hand:
             return [], problem
         return done, None
 
-    def _answered(self, asked: Asked) -> Answered:
+    def _answered(self, asked: AskedPiece) -> AnsweredPiece:
         if isinstance(asked.piece, Judgement):
             flat: Flat = self.setup["flat"]
             self.setup["models"] = Board(flat.names, flat.shapes, tensor_of(flat.rows))
-            return Answered(asked.number, self._answer(self.setup, asked.piece))
+            return AnsweredPiece(asked.number, self._answer(self.setup, asked.piece))
         here, work, board = _alone(self.setup, self.near, asked)
         back = self._answer(here, work)
         self.setup.update({k: v for k, v in here.items() if k.startswith("made of ")})
@@ -137,14 +137,14 @@ class Hand:
         written = work.adds is not None or back[0].message is None
         found = {int(rows[i]): one for i, one in back.items()}
         travels = written and not isinstance(board, Rows)
-        return Answered(asked.number, found, board.flat.numpy() if travels else None)
+        return AnsweredPiece(asked.number, found, board.flat.numpy() if travels else None)
 
     def _answer(self, setup: dict[str, Any], work: Any) -> Any:
         return answer(setup, work) if self.gpu is None else _answer_on_gpu(self.gpu, setup, work)
 
 
 def _alone(
-    setup: dict[str, Any], near: dict[str, Board], asked: Asked
+    setup: dict[str, Any], near: dict[str, Board], asked: AskedPiece
 ) -> tuple[dict[str, Any], WorkPiece, Board]:
     """The leg as if it had no other rows: so an actor needs no room for models that others train.
 
@@ -209,7 +209,7 @@ def _read(name: str, value: Any) -> Any:
                 "module on every node"
             ) from None
     if name == "samples":
-        samples: SharedSamples = value
+        samples: SharedPool = value
         for lies in samples.tensors.values():
             if isinstance(lies, Mapped) and not os.path.exists(lies.file):
                 raise InputError(

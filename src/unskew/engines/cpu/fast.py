@@ -28,7 +28,7 @@ from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.mapped import is_mapped
 from unskew.engines.carrier import Carrier, InProcess
-from unskew.engines.cpu.pieces import Judgement, SharedSamples, WorkPiece, answer, as_sent, shareable
+from unskew.engines.cpu.pieces import Judgement, SharedPool, WorkPiece, answer, as_sent, shareable
 from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights, sum_is_all
 from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.here import Here
@@ -207,7 +207,7 @@ class FastCPU(Here):
             arrays = {k: getattr(samples, k) for k in ("x", "y", "x_test", "y_test")}
             tensors = {k: is_mapped(v) or shareable(v, layout) for k, v in arrays.items()}
             rest = {k: getattr(samples, k) for k in ("name", "labels", "kind", "mean", "std")}
-            self._tell("samples", SharedSamples(tensors, rest, layout, stacked, self.record))
+            self._tell("samples", SharedPool(tensors, rest, layout, stacked, self.record))
 
     def _share_lists(self) -> None:
         """Put who holds which samples where all workers see it, and the server too."""

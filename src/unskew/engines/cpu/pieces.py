@@ -32,7 +32,7 @@ Train = Callable[[list[ClientJob]], list[ClientResult]]
 
 
 @dataclass
-class SharedSamples:
+class SharedPool:
     """A data set's arrays in shared memory, or where they lie on disk."""
 
     tensors: dict[str, Tensor | Mapped]

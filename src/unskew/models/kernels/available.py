@@ -7,7 +7,7 @@ import importlib.util
 
 import torch
 
-from unskew.models.kernels.beginning import Planned, Samples, begin
+from unskew.models.kernels.beginning import PlannedSteps, PoolTensors, begin
 from unskew.models.kernels.books import add_losses
 from unskew.models.kernels.convolution import Convolution, Walk
 from unskew.models.kernels.cross_entropy import CrossEntropy
@@ -43,9 +43,9 @@ def _try(device: torch.device, samples: int = 280) -> float:
     """A step of one client, waited for: samples looked up, a convolution, the loss, gradients. So many samples take the
     largest tiles."""
     one, none = torch.ones(1, device=device), torch.zeros(samples, dtype=torch.int64, device=device)
-    planned = Planned(none[None, None], torch.ones(1, 1, samples, device=device), one[None], None)
+    planned = PlannedSteps(none[None, None], torch.ones(1, 1, samples, device=device), one[None], None)
     images = torch.zeros(1, 64, 12, 12, dtype=torch.uint8, device=device)
-    pool = Samples(images, none[:1], one[:, None, None], one[:, None, None])
+    pool = PoolTensors(images, none[:1], one[:, None, None], one[:, None, None])
     with torch.enable_grad():
         step = begin(none[:1], planned, pool, 1, torch.bfloat16, side_by_side=True)
         weight = torch.ones(1, 128, 64, 3, 3, device=device, requires_grad=True)

@@ -11,7 +11,7 @@ from unskew.models.kernels.layout import power_of_two, room_for_images
 from unskew.models.kernels.loaded import step_programs
 
 
-class Planned(NamedTuple):
+class PlannedSteps(NamedTuple):
     """Every step of every client: [steps, clients, ...]."""
 
     places: Tensor  # of samples in the pool
@@ -20,7 +20,7 @@ class Planned(NamedTuple):
     seeds: Tensor | None  # of masks, where any are drawn
 
 
-class Samples(NamedTuple):
+class PoolTensors(NamedTuple):
     """A pool of samples, their labels, and the mean and the deviation that each channel is normalised by."""
 
     x: Tensor
@@ -43,7 +43,7 @@ TILE, MOST_CHANNELS = 512, 64
 """Numbers that one program normalises, and of them the most of one place of an image."""
 
 
-def knows(pool: Samples, planned: Planned) -> bool:
+def knows(pool: PoolTensors, planned: PlannedSteps) -> bool:
     """Whether the kernel reads a pool and a plan of this form: images with one label each, in single precision."""
     if pool.x.dim() != 4 or pool.x.dtype not in (torch.uint8, torch.float32) or pool.y.dim() != 1:
         return False
@@ -54,7 +54,7 @@ def knows(pool: Samples, planned: Planned) -> bool:
 
 
 def begin(
-    now: Tensor, planned: Planned, pool: Samples, clients: int, kind: torch.dtype, side_by_side: bool
+    now: Tensor, planned: PlannedSteps, pool: PoolTensors, clients: int, kind: torch.dtype, side_by_side: bool
 ) -> Begun:
     """The step ``now`` [1] of the first clients: images of this type, as they lie in the pool or with their channels
     ``side_by_side``."""

@@ -19,14 +19,14 @@ MOST_TILES = 128
 """Tiles of batch norm whose moments one program reads."""
 
 
-class Tiling(NamedTuple):
+class PlaceTiling(NamedTuple):
     """Which tiles are the fastest (``python -m benchmarks.tiles``): small ones while they make few programs."""
 
     few: int  # programs
     places: int  # in a tile where there are more
 
 
-FORWARD, BACKWARD = Tiling(few=200, places=LARGE), Tiling(few=400, places=128)
+FORWARD, BACKWARD = PlaceTiling(few=200, places=LARGE), PlaceTiling(few=400, places=128)
 
 
 class BatchNormalisation(Function):
@@ -86,7 +86,7 @@ def tiles_of(x: Tensor) -> int:
     return -(-x.numel() // x.shape[1] // LARGE)
 
 
-def _tile(places: int, blocks: int, tiling: Tiling) -> int:
+def _tile(places: int, blocks: int, tiling: PlaceTiling) -> int:
     """How many places a tile has; ``blocks``: programs for the same places, of other clients and channels."""
     small = -(-places // SMALL)
     if small <= MOST_TILES and small * blocks <= tiling.few:
@@ -107,7 +107,7 @@ class _Places(NamedTuple):
     strides: tuple[int, ...]  # of x by client, place and channel; of weights by client and sample
 
     @classmethod
-    def of(cls, x: Tensor, weight: Tensor, tiling: Tiling) -> _Places:
+    def of(cls, x: Tensor, weight: Tensor, tiling: PlaceTiling) -> _Places:
         clients, samples, channels, *size = x.shape
         if len(size) == 2:
             x = evenly(x)
