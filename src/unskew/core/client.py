@@ -51,8 +51,8 @@ def _rows(values: Tensor, index: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Handed:
-    """A tree that a client was handed: one as it is, or a row of a stacked one. The row is looked up when somebody
-    asks for it, for who stacks clients takes the tree whole."""
+    """A tree that a client was handed: a whole tree, or one row of a stacked tree. The row is looked up only when
+    somebody asks for it, because engines that stack clients take the tree as it is."""
 
     tree: Tree
     row: int | None = None
@@ -166,7 +166,7 @@ def _own(value: Tensor, channels_last: bool) -> Tensor:
 
 
 def mean_loss(client_job: ClientJob, losses: float) -> float:
-    """Of the losses of all steps together, a step's."""
+    """The mean loss of a step, from the sum over all steps."""
     return losses / max(1, client_job.plan.steps)
 
 
@@ -211,7 +211,7 @@ def make_result(
 
 
 def encode_result(training: LocalTraining, client_job: ClientJob, back: ClientResult) -> ClientResult:
-    """The answer as it leaves the client: a message in place of trained parameters; statistics stay as they are."""
+    """The answer as it leaves the client: a message in place of the trained parameters. Statistics stay as they are."""
     parts, net = client_job.encoders, training.net
     change = {k: back.params[k] - client_job.anchor[k] for k in net.trainable}
     who = training.seed, client_job.t, client_job.client
@@ -231,8 +231,8 @@ def full_gradient(
 ) -> Tree:
     """The gradient of the task's mean loss over all the samples a client holds, statistics untouched.
 
-    It is of the loss that the client trains on, with logits and class weights as parts have them (FedLC, Balanced): but
-    for parts that draw numbers or look at features, of which a step alone has some.
+    It is the loss that the client trains on, with logits and class weights as parts change them (FedLC, Balanced).
+    Parts that draw numbers or look at features are left out, because only a step has those.
     """
     net, held = training.net, client_job.held
     parts = tuple(o for o in training.objectives if type(o).draw is Objective.draw and not o.needs.features)

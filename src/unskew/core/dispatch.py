@@ -57,7 +57,7 @@ def make_client_job(
 ) -> ClientJob:
     """One client's share of a leg: its data, its plan, its memory, and the model it was handed.
 
-    ``made``: plans that were made before they were asked for.
+    ``made``: plans that were made in advance.
     """
     store, t = round_inputs.store, round_inputs.t
     client = int(leg.clients[row])
@@ -184,8 +184,8 @@ def _told(values: list[float | None]) -> Tensor:
 
 
 def _own_statistics(job: Job, params: Tree, clients: int) -> Tree:
-    """What clients keep of batch norm. Averages that are no numbers would stay so in every visit to come: who has such
-    begins anew, with those of the first model."""
+    """The batch statistics that clients keep. A client whose averages are not finite gets those of the first model:
+    they would otherwise stay not finite in all its later visits."""
     own = job.net.statistics(params)
     sound = finite_rows([own], clients)
     if sound.all():

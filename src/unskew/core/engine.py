@@ -49,7 +49,8 @@ class Job:
 
 @dataclass
 class RunPlan:
-    """A run as the server plays it: the job, and what stays here: who carries it out, for how long, what goes wrong."""
+    """A run as the server plays it: the job, and what stays at the server. That is who carries the job out, for how
+    long, and what goes wrong on purpose."""
 
     job: Job
     engine: Engine
@@ -73,7 +74,7 @@ class RunPlan:
 
     @property
     def as_dealt(self) -> Roster:
-        """What is the clients' own: not what they were sent."""
+        """Who held what before any raw samples were moved: the clients' own."""
         return self.dealt or self.job.roster
 
     def inputs(
@@ -87,7 +88,8 @@ class RunPlan:
 
 @dataclass(frozen=True)
 class RoundInputs:
-    """What a leg is played on: what parts hand out, what clients remember, and which of clients' data is meant.
+    """What a leg is played on: what parts hand out, what clients remember, and at which moment clients' data is looked
+    at.
 
     ``roster`` is what the server expects clients to hold in this round.
     """
@@ -130,9 +132,9 @@ class Engine(Protocol):
     def evaluate(self, job: Job, model: Tree, clients: Ids | None = None, moment: Moment = OWN) -> Sums:
         """How the model does on the server's test set, or on the data of each of these clients.
 
-        The ``moment`` says on which of their data; without clients, but with ``moment.aside``, it is the server's
-        validation set. Of clients' samples only what ``net.task.sums`` makes of them comes back; of the server's
-        own every answer.
+        The ``moment`` says which of their data. Without clients, but with ``moment.aside``, it is the server's
+        validation set. Of clients' samples only what ``net.task.sums`` makes of them comes back; of the server's own
+        samples every answer does.
         """
         ...
 
@@ -141,7 +143,8 @@ class Engine(Protocol):
         ...
 
     def again(self) -> Self:
-        """Another engine of this kind over the same clients, to measure by: what it moves, it moves for itself."""
+        """Another engine of this kind over the same clients, to measure with: samples that it moves, it moves for
+        itself."""
         ...
 
     def close(self) -> None:
@@ -151,7 +154,7 @@ class Engine(Protocol):
 
 @runtime_checkable
 class Remote(Protocol):
-    """What an engine has beside whose clients live on other machines."""
+    """What an engine has besides, where its clients live on other machines."""
 
     def take_notes(self) -> dict[str, Any]:
         """What a round's line says of those machines; the account begins anew."""

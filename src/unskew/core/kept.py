@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def refuse_far(client: int | str, kept: Mapping[str, Tensor]) -> None:
-    """Refuse what is the name of a model that a client keeps far away, and not the model."""
+    """Refuse a stand-in: of a model that a client keeps at its own site, the server has only the name of a version."""
     if set(kept) == {"version"}:
         raise InputError(f"the model of client {client!r} is on the disk of its own site; it is not here")
 

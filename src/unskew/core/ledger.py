@@ -168,9 +168,10 @@ class Ledger:
                 self.air.up(clients, numbers * NUMBER_BYTES)
 
     def told_views(self, clients: Ids, told: Mapping[str, Numbers]) -> None:
-        """These clients were told numbers for their views, each once a round however often it is visited.
+        """These clients were told numbers for their views: each once a round, however often it is visited.
 
-        They are listed apart from the bytes that go down: some only say where in a simulation's draws a client's begin.
+        The bytes are listed apart from those that go down, because some of these numbers only say where in a
+        simulation's random numbers a client's own begin.
         """
         new = set(clients.tolist()) - self.viewing
         self.viewing |= new
@@ -181,7 +182,8 @@ class Ledger:
     def held_before(self, roster: Roster, after: Roster) -> dict[int, int]:
         """How many samples clients had at hand once one view was made (``after``), before later ones (``roster``).
 
-        Both are as expected by label counts. Without these they are alike, and later views' samples are counted too.
+        Both rosters are what label counts let the server expect. Without label counts they are equal, and the samples
+        of later views are counted too.
         """
         if after is roster:
             return self.held
@@ -207,8 +209,8 @@ class Ledger:
         return sum(min(self.drawn[client], spent) for client, spent in self.spent.items())
 
     def trained(self, before: Tree, clients: int) -> Tree:
-        """Who has ever trained, after this round: a bit each. A byte each of a million, made anew every round, leaves
-        holes in this process's memory."""
+        """Who has ever trained, after this round: one bit for each client. With a byte each of a million clients, made
+        anew every round, this process's memory would become full of holes."""
         ever = before["clients"].numpy().copy() if before else np.zeros(-(-clients // 8), np.uint8)
         if ever.dtype == bool:  # as earlier versions kept it
             ever = np.packbits(ever)

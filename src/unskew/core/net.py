@@ -231,9 +231,9 @@ class Net:
         return here
 
     def with_kernels(self, seen: bool = True) -> Net:
-        """This net, whose layers and loss are one kernel each for all stacked clients on a GPU.
+        """This net with layers and loss that are one kernel each, for all stacked clients on a GPU.
 
-        Where its outputs are not ``seen`` but by the loss, that reads them as they come, in bf16 too.
+        If only the loss reads the outputs (they are not ``seen`` by parts), it reads them as they come, in bf16 too.
         """
         here = self._untried()
         here.training, here.judging = copy.deepcopy(self.training), copy.deepcopy(self.judging)
@@ -252,7 +252,8 @@ class Net:
         return here
 
     def runs_channels_last(self, shape: tuple[int, ...]) -> bool:
-        """Whether this model takes images in the layout in which a CPU convolves fastest: a ``view`` may not."""
+        """Whether this model takes images channels-last, the layout in which a CPU convolves fastest. A ``view`` in it
+        may not."""
         if not (self.convolves and len(shape) == 3):
             return False
         return self._found_out("channels last", shape, self._try_channels_last)
@@ -272,8 +273,9 @@ class Net:
         return True
 
     def runs_with_kernels(self, shape: tuple[int, ...], half: bool) -> bool:
-        """Whether this model takes what the kernels put out, whose channels lie side by side: a ``view`` may not. And,
-        in bf16, filters in float32, which their layers alone round: not where a model uses a filter by itself."""
+        """Whether this model can train with the kernels. What they put out has its channels side by side, which a
+        ``view`` may not take. In bf16 filters stay in float32 and only their own layers round them, so a model may not
+        use a filter by itself."""
         if not self.runs_channels_last(shape):
             return False
         if not half:

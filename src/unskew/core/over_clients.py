@@ -1,7 +1,7 @@
-"""A function of one client's tensors, made one of many clients' at once.
+"""Turns a function of one client's tensors into one of many clients' at once.
 
 ``torch.func.vmap`` does it. Handed trees, it walks them some ten times a call, in Python, which took as long as the
-arithmetic of a small model; so trees are taken apart here, once, and what all clients share does not go through it.
+arithmetic of a small model. So trees are taken apart here, once, and what all clients share does not go through it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which samples a client trains on in which step: a function of the seed, the round and the client alone.
 
-A client's budget is counted in steps. An epoch of the budget is the batches of one pass over ``budget`` samples, as
-many and as large; what fills them comes from one shuffled pass after the other over the data the client holds.
-The two sizes differ where data was added (augmentation, sharing) or pooled and compute must stay equal.
+A client's budget is counted in steps. An epoch has as many steps, of the same sizes, as one pass over ``budget``
+samples. They are filled from the data that the client holds, one shuffled pass after the other. ``held`` and ``budget``
+differ where data was added (augmentation, sharing) or pooled and the compute must stay equal.
+
 A leg that spends a share of the budget takes a range of these steps, so two halves are exactly one whole. What is no
 whole number of steps is rounded as ``budget.py`` says.
 """

@@ -30,8 +30,8 @@ from unskew.progress import working
 
 @dataclass
 class ClientView:
-    """One client with a question before it: its own samples, the model that came along, if one did, and how it would
-    train. Nothing of others."""
+    """What a client sees when it is asked: its own samples, the model that came with the question (if one did), and how
+    it would train. Nothing of other clients."""
 
     held: Held
     net: Net  # the one that judges in this run
@@ -108,7 +108,7 @@ class ClientView:
     def embed(self, layer: str | None = None, index: Tensor | None = None) -> Tensor:
         """The model's activations at a layer, or its penultimate feature, in evaluation mode.
 
-        A net that judges by statistics of the samples at hand takes those of all that the client holds.
+        A net that judges by the statistics of the samples at hand takes those of all samples that the client holds.
         """
         upto = self.net.training.last_layer if layer is None else layer
         at = torch.arange(len(self)) if index is None or self.net.by_batch else index.cpu()

@@ -108,15 +108,16 @@ class Roster:
 
     @property
     def small_counts(self) -> Array:
-        """The same in few bytes: to look up, and not to reckon with before it is widened. Kept from then on."""
+        """The same in a small integer type, and kept from then on. Look numbers up in it; convert them before adding
+        them up."""
         if self._counts is None:
             raise InputError(f"the method {NO_COUNTS}")
         self._counts = self._counts(EVERYBODY) if callable(self._counts) else self._counts
         return self._counts
 
     def look_at_counts(self, clients: Array | slice = EVERYBODY) -> Array:
-        """The rows of these clients in few bytes. A crowd's are counted when somebody asks, and no table of them all is
-        kept: a round looks at those of a cohort, and most methods at none."""
+        """The rows of these clients, in a small integer type. Where clients are very many, the rows are counted when
+        somebody asks and no table of all is kept: a round looks at its cohort, and most methods at nobody."""
         if callable(self._counts) and self.clients >= MANY:
             return self._counts(clients)
         return self.small_counts[clients]
@@ -142,7 +143,7 @@ class Roster:
 
     @property
     def more(self) -> Array:
-        """How many samples more each client has by the last view that was made of its own: where none was, 0."""
+        """How many samples each client has gained by the last view; 0 where there was none."""
         return np.broadcast_to(np.int64(0), self.sizes.shape)
 
     def relative(self, client: int) -> float:
@@ -156,7 +157,8 @@ class Roster:
         return np.asarray(np.minimum(per_class, self.counts_of(clients)).sum(1))
 
     def derive(self, key: Hashable, make: Callable[[], Derived]) -> Derived:
-        """What a part makes of this roster, made once: a round must not cost more where there are more clients."""
+        """What a part works out from this roster. It is worked out once: a round must not cost more where there are
+        more clients."""
         if key not in self._derived:
             self._derived[key] = make()
         found: Derived = self._derived[key]
@@ -171,8 +173,8 @@ class Roster:
         return {s.part: s.report for s in self.sharing if s.part == part}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What travels where a roster is pickled: how much everybody holds. The test set, names, links and label
-        counts stay at the server."""
+        """What travels when a roster is pickled: how much everybody holds. The test set, names, links and label counts
+        stay at the server."""
         small = {id(rows): in_few_bytes(rows, int(rows.max(initial=0))) for rows in self._rows()}
         rows = (*(small[id(rows)] for rows in self._rows()), self.pooled if self.pooled.any() else None)
         return _travelled, (without_tests(self.dataset), *rows, self.mean_weight)
@@ -214,7 +216,7 @@ class Roster:
         return self._with(sharing=(*self.sharing[:-1], replace(self.sharing[-1], report=report)))
 
     def only(self, client: int) -> Roster:
-        """What one client may know of it: its own row; the others' are empty, and label counts it has itself."""
+        """What one client may know of it: its own row, with 0 for all others. It has its own label counts itself."""
 
         def own(values: Array) -> Array:
             return np.where(self.ids == client, values, 0)
@@ -287,7 +289,7 @@ class Lifted(Roster):
 def _travelled(
     dataset: Dataset, sizes: Array, budget: Array, weigh: Array, pooled: Array | None, mean_weight: float
 ) -> Roster:
-    # whoever reckons with them, a part of a user's own too, need not know what they travelled in
+    # in the usual type again: parts, those of users too, reckon with them and need not know how they travelled
     wide = {id(rows): told_once(rows) for rows in (sizes, budget, weigh)}
     sizes, budget, weigh = (wide[id(rows)] for rows in (sizes, budget, weigh))
     return Roster(dataset, sizes, budget=budget, weigh=weigh, pooled=pooled, mean_weight=mean_weight)

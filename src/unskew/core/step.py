@@ -52,7 +52,8 @@ IN_THE_LOSS = ("inputs", "forward", "logits", "class_weights", "penalty")
 
 
 class StepInputs(NamedTuple):
-    """What one step of one client depends on beside its weights: only tensors, for steps are stacked and captured."""
+    """What one step of one client depends on, beside its weights. Only tensors, because steps are stacked and
+    captured."""
 
     buffers: Tree  # batch norm's statistics, which the step moves in place
     x: Tensor
@@ -70,7 +71,7 @@ class StepInputs(NamedTuple):
         return net.bound(self.buffers, self.seed, self.weight if padded else None)
 
     def seen_by(self, part: Objective, net: Net, params: Tree, batch: Batch, out: Out | None = None) -> Step:
-        """What a part is shown: of what parts share, remember and draw, its own."""
+        """What a part is shown. Of what parts share, remember and draw, it is shown its own."""
         own = self.shared[part.name], self.mine[part.name], self.draws[part.name]
         return Step(net, params, self.anchor, batch, self.census, out, *own)
 
@@ -126,9 +127,9 @@ class LocalStep:
     """The step: loss, gradient, the gradient as parts correct and clip it, the optimiser's move.
 
     Where clients are stacked, ``alike`` names the inputs that are one for all of them. Clients do not touch each other,
-    so the gradient of the sum of their losses is each one's own gradient: the loss is vmapped, and one ordinary
-    backward pass serves all. ``around_backward`` is entered for that pass; what an engine computes beside it is there
-    when it is left.
+    so the gradient of the sum of their losses holds each client's own gradient. So the loss is vmapped, and one
+    ordinary backward pass serves all. ``around_backward`` is a context around that pass: an engine may compute
+    something else beside it, and it must be there when the context is left.
     """
 
     def __init__(
@@ -175,10 +176,12 @@ class LocalStep:
         losses: Tensor,
         padded: bool = False,
     ) -> Tree:
-        """Move ``params``, which require gradients, and the optimiser's ``state`` in place; add to ``losses``.
+        """Move ``params``, which require gradients, and the optimiser's ``state`` in place; add to ``losses``; give the
+        gradient.
 
-        Of stacked clients whose rate comes as a tensor, those whose batch is all padding have finished, and only wait
-        for others: not those with the rate 0, which a decay may come to. The gradient comes back.
+        Where the rate of stacked clients is a tensor, some of them may have finished. A client whose whole batch is
+        padding has: it only waits for others, and adds no loss. (A rate of 0 would not tell, since a decay may come to
+        it.)
         """
         grads, value = self.gradients(params, inputs, padded)
         with torch.no_grad():
@@ -193,7 +196,8 @@ class LocalStep:
         return grads
 
     def _total(self, value: Tensor) -> tuple[Tensor, Tensor | None]:
-        """What the gradient is taken of, and its own slope: the sum of clients' losses, which need not be summed."""
+        """What the backward pass starts from, and with which slope. It is the sum of the clients' losses; with kernels
+        for all clients the losses themselves, each with the slope 1, which saves the sum."""
         if not value.dim():
             return value, None
         if self._ones is None:

@@ -72,9 +72,8 @@ class Sums:
 
 
 class Task(ABC):
-    """What outputs are held against. What is done for each sample are pure functions of tensors, for they are stacked
-    and captured; what is done with the answers is numpy, at the server or at a client.
-    """
+    """What outputs are compared with. What is done sample by sample are pure functions of tensors, because they are
+    stacked and captured. What is done with the answers is numpy, at the server or at a client."""
 
     metrics: ClassVar[Mapping[str, Reading]]
     """What a model may be judged by, the usual one first; ``scores`` works them out."""
@@ -92,7 +91,7 @@ class Task(ABC):
         return {"predicted": self.predict(outputs), "loss": self.losses(outputs, targets)}
 
     def details(self, outputs: Tensor) -> dict[str, Tensor]:
-        """What is kept beside of each sample of the server's own test set."""
+        """What else is kept of each sample of the server's own test set."""
         return {}
 
     @abstractmethod

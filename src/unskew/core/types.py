@@ -28,26 +28,26 @@ Shape = tuple[int, ...]
 NOBODY: Ids = np.zeros(0, np.int64)
 
 BLOCK = 8
-"""Clients summed at a time. Sums over clients are always taken in blocks of this many, in cohort order, so that
-the number of workers, which hold whole blocks, does not change a bit of the result."""
+"""Clients summed at a time. Sums over clients are always taken in blocks of this many, in cohort order. Workers hold
+whole blocks, so their number does not change a bit of the result."""
 
 COLUMNS = 2**15
-"""Numbers of each of these clients summed at a time on a processor: 2 MiB in float64, which it has at hand."""
+"""Numbers of each client of such a block that a CPU sums at a time: 2 MiB in float64, which fit its cache."""
 
 JOINED_GPU = 2**26
-"""On a GPU, where starting a kernel takes as long as summing a small tensor, tensors are gone through as one, up to so
-many numbers of all clients: 256 MiB in float32, and as much for what is taken away from them."""
+"""On a GPU, starting a kernel takes as long as summing a small tensor. So tensors are laid side by side and summed as
+one table, up to this many numbers of all clients: 256 MiB in float32, and as much again for what is subtracted."""
 
 
 def no_rows() -> Tensor:
-    """Of no row a number."""
+    """No rows: a vector with nothing in it."""
     return torch.zeros(0, dtype=torch.int64)
 
 
 def map_tensors(
     function: Callable[..., Tensor], tree: Mapping[str, Any], *others: Mapping[str, Any]
 ) -> Memory:
-    """A tree of what the function makes of each tensor, or of those at the same place of several trees."""
+    """The tree of what the function gives for each tensor; of several trees, for the tensors at the same place."""
     found: Memory = {}
     for name, value in tree.items():
         there = [other[name] for other in others]
@@ -85,7 +85,7 @@ def rows(tree: Mapping[str, Any], index: Tensor) -> Memory:
 
 
 def rows_at(tree: Memory, places: Ids, of: int) -> Memory:
-    """The same of a tree with so many rows, which stays as it is where these are all of them."""
+    """The rows at these places of a stacked tree with ``of`` rows; all of them in order are the tree itself."""
     return tree if np.array_equal(places, np.arange(of)) else rows(tree, torch.tensor(places))
 
 
@@ -120,7 +120,7 @@ def weighted_sum(
 
 
 def _weighted_sum(given: Tensor, weights: Tensor, less: Tensor | None) -> Tensor:
-    """The same of tables, a number for each column."""
+    """The same of two tables: one sum for each column."""
     wide = weights.to(given.device, torch.float64)[None]
     shared = less is not None and less.stride(0) == 0  # one row for all, which is converted once
     total = torch.empty(given.shape[1], dtype=torch.float64, device=given.device)
@@ -141,8 +141,8 @@ def _weighted_sum(given: Tensor, weights: Tensor, less: Tensor | None) -> Tensor
 
 
 def side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
-    """The names of a stacked tree's tensors that are gone through as one table: each by itself on a processor;
-    elsewhere neighbours of one type and device, until their copy would be large."""
+    """The names of a stacked tree's tensors, in groups that are handled as one table each. On a CPU every tensor is a
+    group of its own; on a GPU neighbours of one type and device are a group, as long as their copy is not too large."""
     found: list[list[str]] = []
     columns = 0
     kind: tuple[torch.dtype, torch.device] | None = None
@@ -160,13 +160,13 @@ def side_by_side(tree: Mapping[str, Tensor]) -> list[list[str]]:
 
 
 def most_joined(device: torch.device) -> int:
-    """How many numbers of all clients are copied to lie side by side."""
+    """How many numbers, of all clients, are copied at most to lie side by side."""
     return 0 if device.type == "cpu" else JOINED_GPU
 
 
 def as_table(tree: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
-    """These tensors side by side, a row for each client; what is alone is not copied, and rows that share one memory go
-    on sharing it."""
+    """These tensors side by side, a row for each client. A single tensor is not copied, and rows that share one memory
+    go on sharing it."""
     values = [tree[name] for name in names]
     clients = len(values[0])
     shared = clients > 1 and all(v.stride(0) == 0 for v in values)
@@ -216,7 +216,7 @@ class PerClient:
 
 @dataclass
 class Cohort:
-    """Who takes part, with which settings; and what choosing them took, for the log: notes, and bytes by kind."""
+    """Who takes part, with which settings. Also what choosing them cost, for the log: notes, and bytes by kind."""
 
     clients: Ids
     settings: PerClient = field(default_factory=PerClient)
@@ -247,8 +247,8 @@ class Leg:
     # how the model came, which decides whose bytes; own: each goes on with the model it keeps, or ``start`` at first
     source: Literal["server", "peer", "relay", "own"] = "server"
     keeps: bool = False  # the client goes on with its model in a later round: it need not leave its machine
-    # [k] float64: each goes on from this share of the model that it keeps and the rest of the anchor's; where ``start``
-    # is stacked it is these models, else they are where the clients are
+    # [k] float64: each client starts from this share of the model that it keeps and the rest of the anchor. A stacked
+    # ``start`` holds the models that they keep; otherwise the clients have them
     blend: Tensor | None = None
     summable: bool = False  # only the models' weighted sum will be asked for, so an engine need not keep them
 
@@ -268,10 +268,12 @@ class Message:
 class Update:
     """The answer to a Leg; it may hold fewer rows than were asked for.
 
-    ``moved`` and ``work`` are sums over the legs of a visit: (end - start), and how far the local optimiser
-    would have carried a weight under a constant gradient of 1, which is steps x learning rate for plain SGD. Their
-    ratio is the mean gradient, whatever was handed over or blended on the way (SCAFFOLD). ``reach`` is what of
-    ``work`` is still in params - base, and ``pulled`` the same against the objectives' pull (FedNova).
+    ``moved`` and ``work`` are summed over the legs of a visit. ``moved`` is (end - start). ``work`` is how far the
+    local optimiser would have carried a weight under a constant gradient of 1: steps x learning rate for plain SGD.
+    Their ratio is the mean gradient, also where a model was handed over or blended on the way (SCAFFOLD).
+
+    ``reach`` is the part of ``work`` that is still in params - base. ``pulled`` is the same against the pull of the
+    objectives (FedNova).
     """
 
     rows: Ids  # position in the Leg

@@ -144,7 +144,7 @@ def with_tensors(block: ClientStack, found: Mapping[str, Tensor]) -> ClientStack
 
 
 def handed_rows(handed: Sequence[Handed], device: torch.device, fresh: bool = False) -> Tree:
-    """What clients were handed as rows of one tree; unless it is to be ``fresh``, that may be the memory it came in."""
+    """What clients were handed, as rows of one tree: if not ``fresh``, perhaps in the memory that it came in."""
     first = handed[0]
     if any(h.tree is not first.tree for h in handed):
         return {k: torch.stack([h.own[k].detach().to(device) for h in handed]) for k in first.tree}
@@ -160,7 +160,7 @@ def handed_rows(handed: Sequence[Handed], device: torch.device, fresh: bool = Fa
 
 
 def _stacked(trees: Sequence[Memory], device: torch.device) -> Memory:
-    """Trees as rows of one; a tree that all share is moved once. Always fresh memory."""
+    """Trees as rows of one, always in fresh memory. A tree that all share is moved once."""
     first = leaves(trees[0])
     if all(t is trees[0] or all(v is w for v, w in zip(leaves(t), first, strict=True)) for t in trees):
         # one model handed to all: expand() of a single row would alias it, so clone

@@ -1,6 +1,6 @@
 """Where clients are run: the samples on one device, and the client function over them.
 
-The loop engine has one in its own process; the fast engine has one in every worker, or one on a GPU.
+The loop engine has one such place in its own process. The fast engine has one in every worker, or one on a GPU.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class DeviceData:
         return pool, [replace(e, held=at, made=None) for e, at in zip(client_jobs, held, strict=True)]
 
     def _beside(self, lists: Sequence[tuple[Tensor, Made | None]]) -> tuple[Pool, list[Tensor]]:
-        """A small pool of these samples, those that clients made and those they hold, and their places in it."""
+        """A small pool of these samples (those that clients made, and those that they hold), and their places in it."""
         rows, labels, found, at, end = [], [], [], 0, len(self.dataset)
         for held, made in lists:
             own = held < end
@@ -103,7 +103,8 @@ class DeviceData:
     def make_room(self, client_jobs: Sequence[ClientJob]) -> tuple[list[ClientJob], bool]:
         """The jobs with what clients made placed behind the pool's end; and whether the pool had to move for it.
 
-        For a device with a copy of the samples of its own: steps that were captured over the pool outlast the round.
+        It is for a device that has its own copy of the samples. Steps captured over the pool are replayed in later
+        rounds, so the pool should stay where it is.
         """
         behind = [0 if e.made is None else len(e.made[1]) for e in client_jobs]
         need, end, moved = sum(behind), len(self.dataset), False
@@ -142,11 +143,10 @@ class DeviceData:
         made: Made | None = None,
         details: bool = False,
     ) -> Answers:
-        """What a model says of samples of the pool or the test set; None is all the latter.
+        """What a model says of samples of the pool or of the test set; ``places=None`` is the whole test set.
 
-        The server's own samples, the test set among them, are told with ``details``.
-
-        Places from the pool's length on are of samples that clients ``made``.
+        Places from the pool's length on are of samples that clients ``made``. Of the server's own samples (the test set
+        among them) ``details`` are told too.
         """
         pool = self.test if test or places is None else self.pool
         at = torch.from_numpy(np.arange(len(pool.y)) if places is None else np.asarray(places, np.int64))

@@ -1,4 +1,4 @@
-"""What engines have in common whose clients all live on this machine, over one pool of samples."""
+"""What the engines share whose clients all live on this machine, over one pool of samples."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Here:
 
 
 def join_held(held: Sequence[Held]) -> tuple[Array, Made | None]:
-    """Several clients' samples as places of the pool, and behind its end of what they made themselves."""
+    """Several clients' samples as places of one pool; what clients made themselves comes behind its end."""
     places, made, pool = [], [], held[0].pool_size if held else 0
     behind = pool
     for one in held:

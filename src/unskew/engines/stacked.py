@@ -24,7 +24,8 @@ from unskew.models.split import Stages
 
 
 def _one_pass(training: LocalTraining) -> bool:
-    """Whether the loss is one pass of a model of the library, which uses each weight once, and nothing else of it."""
+    """Whether the loss is one forward pass of a model made of torch's and our own layers, which uses each weight once;
+    and whether no part adds to the loss."""
     model = training.net.training
     ours = all(
         type(layer).__module__.startswith(("torch.nn.", "unskew.models.")) for layer in model.modules()
@@ -51,10 +52,11 @@ class Stepper:
         self.planned = planned if training.net.rounded and knows(_samples(pool), planned) else None
 
     def step(self, s: int | Tensor, clients: int, padded: bool, one_rate: bool = False) -> Tree:
-        """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph.
+        """Train the first ``clients`` on step ``s`` of the leg: a number, or a tensor [1] inside a graph. The gradient
+        comes back.
 
-        Inside a graph some may have finished: they have the rate 0 or, where the first client's is the ``one_rate`` of
-        all, go on with padding. The gradient comes back.
+        Inside a graph some clients may have finished. They have the rate 0; or, where all have ``one_rate`` (the first
+        client's), they go on with padding.
         """
         block, begun = self.block, self._begun(s, clients)
         inputs = StepInputs(
@@ -149,8 +151,8 @@ def train_stacked(
 
 @dataclass
 class StackedResults:
-    """What clients bring back; and as rows of one tree each, what stands in their answers, too: their models, and how
-    far these went."""
+    """What clients bring back. Their models, and how far these went, are in the single answers and also here, as rows
+    of one tree each."""
 
     returns: list[ClientResult]
     params: Tree
@@ -179,7 +181,7 @@ class StackedResults:
 def unstack_results(training: LocalTraining, pool: Pool, block: ClientStack) -> StackedResults:
     """The block's clients, in the order they were asked for.
 
-    Losses come last: to read them is to wait for a GPU, which has got all else to do by then.
+    Losses are read last: that waits for the GPU, which by then has everything else to do.
     """
     client_jobs = [block.client_jobs[at] for at in block.order]
     end = {k: v.index_select(0, block.at_order) for k, v in (block.params | block.buffers).items()}

@@ -17,14 +17,14 @@ class Needs:
     """Each batch's penultimate features, which ``step.features()`` then has without another pass."""
 
     global_model: bool = True
-    """The model that the round began with, beside the one a client trains: ``step.anchor``. One that a client is handed
-    by another client comes with it, and costs its bytes."""
+    """The model that the round began with, beside the one a client trains: ``step.anchor``. A client that is handed its
+    model by another client is sent this one too, and its bytes are counted."""
 
     global_answers: bool = False
     """That model's answers, ``net.judge(step.anchor, x)``: refused where no statistics of batch norm are kept."""
 
     single_models: bool = False
-    """Single clients' models, in ``absorb`` or ``renew``: else an engine may bring back their sum alone."""
+    """The models of single clients, in ``absorb`` or ``renew``. Otherwise an engine may bring back their sum alone."""
 
     plain_mean: bool = False
     """The sum of single clients' models in ``absorb``, each with the same weight, whatever they weigh in the model."""

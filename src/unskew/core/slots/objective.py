@@ -79,7 +79,7 @@ class Objective(Part):
 
     @property
     def own_labels_only(self) -> str:
-        """What to write instead, where the loss cannot bear a class that the client lacks; else nothing."""
+        """What to write instead, where the loss cannot bear a class that the client lacks; else an empty text."""
         return ""
 
     def proximal_mu(self, shared: Tree, mine: Memory) -> float:

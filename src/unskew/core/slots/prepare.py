@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepare(Part):
-    """Changes what data clients train on: by moving raw samples before round 0, or by a view each makes of its own.
+    """Changes what data clients train on: by moving raw samples before round 0, or by a view that each makes of its
+    own.
 
     The server declares and expects (``transfers``, ``expect``, ``hand_out``, ``learn``); a client gives away and views
-    (``give``, ``view``). A view is made where the client's samples are, when it is visited, and is a function of seed,
-    round and client, so a round costs what its cohort costs. ``tells`` is how many numbers each client that answered
-    tells the server for ``learn``; their bytes are counted.
+    (``give``, ``view``). A view is made where the client's samples are, when the client is visited. It is a function of
+    seed, round and client, so a round costs what its cohort costs. ``tells`` is how many numbers each client that
+    answered tells the server for ``learn``; their bytes are counted.
     """
 
     slot: ClassVar[str] = "prepare"
@@ -52,8 +53,9 @@ class Prepare(Part):
     ) -> tuple[Memory, Mapping[str, Any]]:
         """What the server remembers once clients answered, and what the log says of them.
 
-        ``held`` is how many samples each of them had at hand by this part's view, ``roster`` what it was before it.
-        Where label counts were not given, what views of other parts add is not known apart, and is in ``held`` too.
+        ``held`` is how many samples each of them had at hand by this part's view, ``roster`` what it was before that
+        view. Where label counts were not given, ``held`` also counts what the views of other parts add: the server
+        cannot tell them apart.
         """
         return memory, {}
 

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 class Upload(Part):
     """Encodes what a client uploads: fewer numbers, coarser ones, or a bound on them (clipping, noise).
 
-    What is encoded is the change of the trained parameters, from the global model of the round to the one that the
-    client uploads. A client encodes (``encode``, with its memory), the server decodes (``decode``) and goes on with the
-    model that it finds; bytes are those of the message. Several parts chain: each is handed the numbers that the one
-    before it left under the weights' names, and whatever else is in a message travels beside them.
+    What is encoded is the change of the trained parameters: from the global model of the round to the one that the
+    client uploads. A client encodes (``encode``, with its memory). The server decodes (``decode``) and goes on with the
+    model that it finds. Bytes are those of the message.
 
-    Batch-norm statistics, and what objectives report, travel as they are; so do models that clients hand to each other.
+    Several parts chain. Each is handed the numbers that the part before it left under the weights' names; whatever else
+    is in a message travels beside them.
+
+    Batch-norm statistics, and what objectives report, travel as they are. So do models that clients hand to each other.
     """
 
     slot: ClassVar[str] = "upload"

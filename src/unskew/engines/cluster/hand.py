@@ -148,7 +148,8 @@ def _alone(
 ) -> tuple[dict[str, Any], WorkPiece, Board]:
     """The leg as if it had no other rows: so an actor needs no room for models that others train.
 
-    Trained models go on a board of its own, which travels, or into their rows of the server's board where that is near.
+    Trained models go on a board of the actor's own, which travels; or, where the server is near, into their rows of its
+    board.
     """
     order, *rest = setup["leg"]
     flat: Flat = setup["flat"]

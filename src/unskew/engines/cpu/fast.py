@@ -1,10 +1,10 @@
 """The fast engine: many clients at once, on all cores or on a GPU.
 
 It runs the client function of ``unskew.core.client`` and nothing else. On a CPU every core has a worker with one
-thread; convolutions go one client at a time, channels last; dense models are stacked, a few clients together,
-since one large product is faster than many small ones, and so are those with few, small filters, whose batch is then
-the innermost axis (``unskew.models.batch_last``). What was picked is in ``choice``. Who carries the pieces of work out
-is a seam of its own (``unskew.engines.carrier``).
+thread. Models that convolve are trained one client at a time, channels last. Dense models are stacked, a few clients
+together, since one large product is faster than many small ones. So are models with few, small filters; the batch is
+then the innermost axis (``unskew.models.batch_last``). ``choice`` says what was picked. Who carries the pieces of work
+out is a seam of its own (``unskew.engines.carrier``).
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from unskew.notices import warn
 from unskew.progress import working
 
 DENSE_BLOCK = 10
-"""Dense clients stacked in one worker: fewer spend their time on starting operations, more fall out of its cache."""
+"""Dense clients stacked in one worker. Fewer spend their time on starting operations; more do not fit its cache."""
 
 SMALL_PATCHES = 2.5 * 2**20
-"""Bytes of one client's patches in a step, and how many multiply-adds each of their values takes part in on average (as
-many as a filter has outputs): up to both, clients stacked with the batch innermost are faster than one after the other
-by oneDNN. Measured: ``thesis_mnist`` is 1.8 times as fast in batches of 10 (1.2 MiB, 16); ``lenet`` the same (2.9
-MiB, 9); ``small_cnn`` 0.8 times (4 MiB, 61)."""
+"""Bytes of one client's patches in a step. Up to so many, and up to ``FEW_OUTPUTS``, clients stacked with the batch
+innermost are faster than one after the other by oneDNN. Measured: ``thesis_mnist`` is 1.8 times as fast in batches of
+10 (1.2 MiB, 16 outputs); ``lenet`` the same (2.9 MiB, 9); ``small_cnn`` 0.8 times (4 MiB, 61)."""
 
 FEW_OUTPUTS = 32
+"""Multiply-adds that each value of a patch takes part in, on average: as many as a filter has outputs."""
 
 BLOCK_OF_PATCHES = 12 * 2**20
-"""Bytes of all stacked clients' patches: more fall out of the cache that cores share."""
+"""Bytes of all stacked clients' patches: more do not fit the cache that cores share."""
 
 PADDED = 1.25
-"""Times as many samples as there are that steps may count, short batches filled up, for clients to be stacked."""
+"""Clients are stacked where filling short batches up makes at most so many times the samples."""
 
 
 class FastCPU(Here):
@@ -82,8 +82,8 @@ class FastCPU(Here):
         return f"{self.count} single-threaded worker{'s' if self.count > 1 else ''}, {how}{recorded}"
 
     def stack(self, job: Job) -> int:
-        """How many clients are stacked: dense ones, those with few, small filters, or as many as asked for, unless
-        vmap cannot run their model."""
+        """How many clients are stacked: dense ones, those with few, small filters, or as many as were asked for. 1
+        where vmap cannot run their model."""
         # looked at once: it counts what all clients hold
         if self._stacks is None or self._stacks[0] is not job:
             net = job.net.batch_last if job.net.convolves else job.net
@@ -190,7 +190,7 @@ class FastCPU(Here):
         return {} if made is None else made[1].recordings
 
     def _brief(self, job: Job) -> None:
-        """Tell the workers what they do not know yet: the job, the samples, who holds which."""
+        """Tell the workers what they do not know yet: the job, the samples, and who holds which of them."""
         news = self.told.get("job") is not job
         if news:
             self.told["job"] = job

@@ -135,7 +135,7 @@ def client_jobs_of(
 def carried_out(
     setup: dict[str, Any], work: WorkPiece, client_jobs: list[ClientJob], train: Train, together: int
 ) -> dict[int, ClientResult]:
-    """Train these clients; their models, or the sum of them, are left in the boards, and the rest comes back."""
+    """Train these clients. Their models, or the sum of them, are left on the boards; the rest comes back."""
     returns = (
         train(client_jobs)
         if work.adds is None
@@ -151,8 +151,9 @@ def carried_out(
 
 
 def _how_far(job: Job, client_job: ClientJob, done: ClientResult) -> float | None:
-    """How far the leg took a model, measured where its numbers are at hand: the server has all clients' to look at,
-    while every core waits for it. On a GPU each look would be waited for."""
+    """How far the leg took a model, measured here, where its numbers are at hand. The server would have all clients'
+    models to look at while every core waits for it. On a GPU nothing is measured, since each look would be waited
+    for."""
     if next(iter(client_job.start.values())).device.type != "cpu":
         return None
     names = [*job.net.trainable, *(job.net.buffers if job.batch_norm == "average" else ())]

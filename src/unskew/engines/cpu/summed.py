@@ -1,8 +1,8 @@
 """An update of which only the weighted sum is kept: for cohorts whose models would not fit in memory together.
 
-Workers add up weight x (model - start) over fixed blocks of clients, in cohort order and in float64, so that the
-number of workers changes no bit. It serves where nothing but the sum is asked for: a plain round and a linear
-aggregation rule. A client whose model is not finite is left out of the sum and named, as elsewhere.
+Workers add up weight x (model - start) over fixed blocks of clients, in cohort order and in float64, so their number
+changes no bit. This serves where nothing but the sum is asked for: a plain round and a linear aggregation rule. A
+client whose model is not finite is left out of the sum and named, as elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Worker processes over shared memory: each runs clients on one thread, and any of them may die.
 
-The samples, the clients' lists and the models travel through memory that all processes share; a message names
-rows of it. Work is handed out in fixed groups, largest first, and what a client does depends on its seed alone:
-so the number of workers, who took what, and a worker killed halfway change nothing but the time.
+The samples, the clients' lists and the models lie in memory that all processes share; a message names rows of it. Work
+is handed out in fixed groups, largest first, and what a client does depends on its seed alone. So the number of
+workers, who took what, and a worker killed halfway change nothing but the time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unskew.machine.processes import can_fork, start_process
 log = logging.getLogger("unskew.engines.workers")  # a name that users listen to: it stays where modules move
 
 ATTEMPTS = 3
-"""A piece of work that ends this many workers is not tried again: it is the work that kills, not chance."""
+"""A piece of work that has ended so many workers is not tried again: then it is the work that kills, not chance."""
 
 
 AHEAD = 16 * 1024

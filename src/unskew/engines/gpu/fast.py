@@ -1,9 +1,9 @@
 """The fast engine on a GPU: many clients at once, their steps captured as graphs and replayed.
 
-Launching kernels costs more than running them for models of this size. So steps are recorded once, over tensors
-that stay where they are; a leg copies its models and its plan into them and replays. The plan lies on the device
-and a graph counts its own steps, so a replay takes nothing from the host. Dense models, and many clients with small
-filters, are stacked (``stacked_graphs``); others run side by side (``stream_graphs``).
+For models of this size, launching kernels costs more than running them. So steps are recorded once, over tensors that
+stay where they are. A leg copies its models and its plan into these tensors and replays. The plan lies on the device
+and a graph counts its own steps, so a replay takes nothing from the host. Clients are stacked (``stacked_graphs``) or
+run side by side (``stream_graphs``), as ``grouping`` decides.
 
 On a CPU (``capture=False``) the same code runs without graphs; the tests use that.
 """
@@ -38,7 +38,7 @@ from unskew.models.kernels.layout import power_of_two
 from unskew.notices import warn
 
 KEPT_STAGES = 3
-"""Where batch sizes are tuned client by client, legs differ in their largest: this many stages are kept."""
+"""Stages that are kept where batch sizes are tuned client by client, and the largest differs from leg to leg."""
 
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 """What errors say when memory is short: cuBLAS and graphs take memory beside torch, and raise errors of their own."""
@@ -47,7 +47,7 @@ NO_MEMORY = ("out of memory", "ALLOC_FAILED")
 class FastGPU(Here):
     """Stacked clients and captured steps on one device.
 
-    ``stack``: whether clients are stacked (where the model can be) or run side by side; by default as their number and
+    ``stack``: whether clients are stacked (where the model can be) or run side by side; by default their number and
     their model decide. ``kernels``: whether one kernel then convolves for all; by default in bf16. ``memory``: the
     bytes that blocks are sized to; by default all that the device has. ``rooms`` tells for which sizes tensors were
     laid out and steps captured, one entry each time.

@@ -17,9 +17,9 @@ SIDE_BY_SIDE, STACKED = 64, 256
 """Most clients in one block, unless asked for otherwise; more are trained block after block."""
 
 SMALL_PATCHES = 8e6
-"""Bytes of one client's patches (``models.patches``) up to which it is stacked: moving more takes longer than starting
-its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN,
-B=10) gain, 13 MB (job A) loses."""
+"""Bytes of one client's patches (``models.patches``) up to which it is stacked. Moving more takes longer than starting
+its kernels one by one, some fifty of them at one a microsecond. Measured: 1.2 MB (job B) and 7 MB (McMahan's CNN, B=10)
+gain, 13 MB (job A) loses."""
 
 MANY_CLIENTS = 32
 """Clients a round from which those that convolve are stacked: fewer do not fill one large kernel, and side by side
@@ -74,8 +74,9 @@ class Grouping:
         self._fitting: tuple[Any, int] = (None, 1)
 
     def way(self, job: Job, together: int) -> Way:
-        """How clients are trained: dense ones and many with small patches are stacked, and where arithmetic may be
-        rounded those with filters of any size; where vmap cannot run the model, or steps are large, side by side."""
+        """How clients are trained. Dense ones, and many with small patches, are stacked; where arithmetic may be
+        rounded, those with filters of any size too. If vmap cannot run the model, or steps are large, they run side by
+        side."""
         shape = job.roster.dataset.shape
         together = min(together, self.block or STACKED)
         about = (job.net, shape, job.local.batch, job.dtype, together)

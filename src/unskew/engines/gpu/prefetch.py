@@ -17,8 +17,8 @@ GUESSES = 3
 class Prefetch:
     """The plans that the next leg will most likely ask for.
 
-    A plan is a function of what it is asked with. So a guess that fails, since a part changes data, settings or who
-    takes part, costs time while the GPU is busy, and never a number.
+    A plan depends only on what it is asked with. A guess fails where a part changes data, settings or who takes part;
+    that costs time while the GPU is busy, and never a number.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Stacked clients on a GPU: one step of all that still train, captured for a few numbers of them.
 
-Clients are sorted by number of steps: as they finish, graphs of fewer clients are replayed.
+Clients are sorted by number of steps. As they finish, graphs of fewer clients are replayed.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ STREAMS = 16
 rate that some ten clients exhaust."""
 
 EXACT, EXACT_COMPILED = 32, 3
-"""Where batch norm is, short batches get a graph each while a federation has no more sizes of them than this (a
-compiled step is dearer); more are padded, which costs batch norm most of its speed."""
+"""Where a model has batch norm, short batches get a graph each while a federation has at most so many sizes of them (a
+compiled step costs more). With more sizes they are padded, which makes batch norm much slower."""
 
 
 def _row(tree: Memory, i: int) -> Memory:
