@@ -20,4 +20,4 @@ PRESETS: dict[str, tuple[str, str]] = {
         "The thesis's combination, chapter 6: two phases on data augmented to EMD 0.8.",
     ),
 }
-"""Papers' systems as sums of parts: name -> (expression, what it is)."""
+"""Name -> (expression, what it is)."""

@@ -1,4 +1,4 @@
-"""How do updates become the next model? One line a part."""
+"""How do updates become one change? One line a part."""
 
 from unskew.parts.aggregate.fedavg import FedAvg as FedAvg
 from unskew.parts.aggregate.fedfa import FedFA as FedFA

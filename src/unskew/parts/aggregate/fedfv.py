@@ -24,17 +24,20 @@ NOISE = 1e-12
 class FedFV(Aggregate):
     """Projects conflicting gradients onto each other's normal planes, then averages (Wang et al., IJCAI 2021).
 
-    With g_k = w_t - w_k, in ascending order of the global model's loss on the clients' data (algorithm 2): every
-    g_k but those of the alpha share with the largest loss is projected, g_k <- g_k - (g_k.g_i / ||g_i||^2) g_i, for
-    each i of that order whose original g_i it conflicts with (g_k.g_i < 0). Their uniform mean g is then projected
-    likewise (algorithm 3) against the sum of the last gradients of clients last seen i rounds ago that it conflicts
-    with, for i = tau down to 1, once tau rounds have passed; a round in which no upload lands is none of them. The
-    result gets the length of the plain mean of g_k.
+    The gradient of client k is g_k = w_t - w_k. Clients are put in ascending order of the global model's loss on their
+    data (algorithm 2). The alpha share with the largest loss keep their g_k. Every other g_k is projected,
+    g_k <- g_k - (g_k.g_i / ||g_i||^2) g_i,
+    for each i of that order whose original g_i it conflicts with (g_k.g_i < 0). The uniform mean of all is g.
 
-    alpha: the share kept as it is. tau: how many past rounds count. The authors' defaults are 0.1 and 1; SEM's
-    setting is ``fedfv(alpha=0.5, tau=0)``. Their code counts the present round as the first past one; this follows
-    the paper. Projections are linear, so only the products of gradients are needed, not copies of them; the last
-    gradients of tau cohorts wait on the server.
+    Then g is projected likewise (algorithm 3) against past gradients, once tau rounds have passed. For i = tau down to
+    1, take the last gradients of clients that were last seen i rounds ago; g is projected against the sum of those that
+    it conflicts with. A round in which no upload lands is not counted. The result gets the length of the plain mean of
+    g_k.
+
+    alpha: the share kept as it is. tau: how many past rounds count. The authors' defaults are 0.1 and 1; SEM's setting
+    is ``fedfv(alpha=0.5, tau=0)``. Their code counts the present round as the first past one; this follows the paper.
+    Projections are linear, so only the products of gradients are needed, not copies of them; the last gradients of tau
+    cohorts wait on the server.
 
     Without a conflict it is FedAvg with uniform weights. Batch-norm statistics are averaged uniformly.
     """
@@ -75,16 +78,14 @@ class FedFV(Aggregate):
         else:
             step = update.weighted_delta(plain, [k for k in params if k not in trainable])
             step |= weighted_sum(joined, mix)
-        last = {k: joined[k] if self.tau else joined[k][:0] for k in trainable}
-        ids, seen = (
-            torch.cat([present, memory["ids"][kept]]),
-            torch.cat([torch.full_like(present, now), now - ago]),
-        )
+        ids = torch.cat([present, memory["ids"][kept]])
+        seen = torch.cat([torch.full_like(present, now), now - ago])
+        remembered = slice(None) if self.tau else slice(0)
         return step, {
             "round": memory["round"] + 1,
-            "ids": ids if self.tau else ids[:0],
-            "seen": seen if self.tau else seen[:0],
-            "gradients": last,
+            "ids": ids[remembered],
+            "seen": seen[remembered],
+            "gradients": {k: joined[k][remembered] for k in trainable},
         }
 
     def _mixed(self, products: Tensor, losses: Tensor, ago: Tensor, now: int) -> Tensor | None:

@@ -30,9 +30,9 @@ class FedDyn(Exchange):
     weighted: divide alpha by n_k relative to the mean client, as the authors' code does (the paper has one alpha).
     Their example also clips gradients at 10 and decays weights by 0.001: settings of the run (clip, weight_decay).
 
-    What is tested is w_t itself, not the mean of w_k without h. Under SEM and Phase-shift the displacement is that
-    of the uploaded model from the global one, remembered by the client that uploads it. Where uploads lose something
-    (topk, quantize), h is made of what arrived and g_k of what was trained, so that h is their mean only about.
+    What is tested is w_t itself, not the mean of w_k without h. Under SEM and Phase-shift the displacement is that of
+    the uploaded model from the global one, remembered by the client that uploads it. Where uploads lose something
+    (topk, quantize), h is made of what arrived and g_k of what was trained; then h is only about the mean of all g_k.
     """
 
     name: ClassVar[str] = "feddyn"

@@ -24,8 +24,8 @@ class Cec(Clustered):
     paper: ClassVar[str] = "DACA (Hu et al.), IV-A (CEC)"
     neutral: ClassVar[str | None] = "cec(e_th=1)"
 
-    def rank(self, scene: ClusterInputs) -> Array:
-        return -np.asarray((scene.rates * scene.linked).sum(1))
+    def rank(self, given: ClusterInputs) -> Array:
+        return -np.asarray((given.rates * given.linked).sum(1))
 
-    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
-        return np.asarray(scene.rates[heads].T)
+    def affinity(self, given: ClusterInputs, heads: list[int]) -> Array:
+        return np.asarray(given.rates[heads].T)

@@ -45,7 +45,7 @@ class ClusterInputs:
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
-    """Who gets samples from whom. ``head`` is a head's own number for itself, ``ALONE`` for who has no link."""
+    """Who gets samples from whom. ``head`` of a head is its own number; of a client without a link it is ``ALONE``."""
 
     head: Ids  # [K]
     volume: Ids  # [K] n_m^s, how many samples a head sends; 0 for the others
@@ -64,7 +64,7 @@ class Clusters:
 
     @property
     def empty_handed(self) -> Ids:
-        """Members whose head sends nothing: some link of the cluster carries not one sample in time."""
+        """Members whose head sends nothing, because some link of the cluster carries not even one sample in time."""
         member = (self.head >= 0) & (self.head != np.arange(len(self.head)))
         return np.flatnonzero(member & (self.volume[self.head] == 0))
 
@@ -78,9 +78,11 @@ class Clusters:
 
 
 def heads_of(linked: Array, rank: Array) -> list[int]:
-    """Nodes by ascending rank, each that reaches somebody not reached yet, until every node is covered.
+    """The heads. Nodes are gone through by ascending rank; a node becomes a head if it reaches somebody whom no head
+    reaches yet, until every node is covered.
 
-    Equal ranks: the node with more links first, then the lower number. A node without links covers itself alone.
+    Of equal ranks the node with more links comes first, then the lower number. A node without links covers itself
+    alone.
     """
     order = np.lexsort((np.arange(len(rank)), -linked.sum(1), np.round(rank, 12)))
     covered = np.zeros(len(rank), bool)
@@ -97,7 +99,8 @@ def heads_of(linked: Array, rank: Array) -> list[int]:
 
 
 def joined(linked: Array, heads: list[int], affinity: Array) -> Ids:
-    """Each node's head: of those that reach it, the one it has most affinity to ([K, heads]); ties go to the first."""
+    """Each node's head: of the heads that reach it, the one with the largest affinity to it ([K, heads]); ties go to
+    the first."""
     reached = linked[heads].T
     head = np.full(len(linked), ALONE, np.int64)
     chosen = np.argmax(np.where(reached, affinity, -np.inf), axis=1)
@@ -206,10 +209,10 @@ class Clustered(Prepare):
         in_time = np.minimum(np.floor(self.T_th * rates / bits + 1e-9), sizes[:, None])
         if self.volume is not None:
             in_time = np.minimum(in_time, self.volume)
-        scene = ClusterInputs(counts, closeness, rates, linked, in_time)
-        heads = heads_of(linked, self.rank(scene))
+        given = ClusterInputs(counts, closeness, rates, linked, in_time)
+        heads = heads_of(linked, self.rank(given))
         links = np.asarray((linked | linked.T).sum(1))
-        head = joined(linked, heads, self.affinity(scene, heads))
+        head = joined(linked, heads, self.affinity(given, heads))
         head[links == 0] = ALONE
         volume = volumes(head, in_time)
         delay = np.zeros(len(head))
@@ -218,11 +221,11 @@ class Clustered(Prepare):
             delay[m] = multicast_delay(bits * volume[m], rates[m, members])
         return Clusters(head, volume, delay, links)
 
-    def rank(self, scene: ClusterInputs) -> Array:
+    def rank(self, given: ClusterInputs) -> Array:
         """Who becomes a head first: one number a node, the lowest first."""
         raise TypeError(f"{self.name} does not say who becomes a head: define rank()")
 
-    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
+    def affinity(self, given: ClusterInputs, heads: list[int]) -> Array:
         """Whom a member joins: [K, heads], the largest of those that reach it."""
         raise TypeError(f"{self.name} does not say whom a member joins: define affinity()")
 

@@ -43,20 +43,20 @@ class Daca(Clustered):
 
     join: Literal["unlike", "gain"] = "unlike"
 
-    def rank(self, scene: ClusterInputs) -> Array:
-        return np.asarray(np.abs(_distributions(scene.counts) - _global(scene)).sum(1))
+    def rank(self, given: ClusterInputs) -> Array:
+        return np.asarray(np.abs(_distributions(given.counts) - _global(given)).sum(1))
 
-    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
-        p = _distributions(scene.counts)
+    def affinity(self, given: ClusterInputs, heads: list[int]) -> Array:
+        p = _distributions(given.counts)
         if self.join == "unlike":
             return np.stack([np.abs(p - p[m]).sum(1) for m in heads], axis=1)
-        mixed = (_distributions(scene.counts + scene.in_time[m][:, None] * p[m]) for m in heads)  # eq. 4
-        return -np.stack([np.abs(after - _global(scene)).sum(1) for after in mixed], axis=1)
+        mixed = (_distributions(given.counts + given.in_time[m][:, None] * p[m]) for m in heads)  # eq. 4
+        return -np.stack([np.abs(after - _global(given)).sum(1) for after in mixed], axis=1)
 
 
 def _distributions(counts: Array) -> Array:
     return np.asarray(counts / np.maximum(1, counts.sum(1, keepdims=True)))
 
 
-def _global(scene: ClusterInputs) -> Array:
-    return np.asarray(scene.counts.sum(0) / max(1, scene.counts.sum()))
+def _global(given: ClusterInputs) -> Array:
+    return np.asarray(given.counts.sum(0) / max(1, given.counts.sum()))

@@ -111,10 +111,11 @@ def distances(counts: Array) -> Array:
 
 
 def levels(counts: Array, target: float) -> Array:
-    """L of algorithm 4 for each row of label counts, as a real number: classes below L, raised to it, give the target.
+    """L of algorithm 4 for each row of label counts, as a real number: raising the classes below L to it gives the
+    target.
 
-    The EMD falls as L grows, from the row's own at its rarest class to 0 at its most frequent one; a row that is
-    below the target already gets the former.
+    As L grows from the row's rarest class to its most frequent one, the EMD falls from the row's own to 0. A row that
+    is below the target already gets its rarest class.
     """
     low, high = counts.min(1).astype(np.float64), counts.max(1).astype(np.float64)
     above = distances(counts) > target
@@ -128,7 +129,8 @@ def levels(counts: Array, target: float) -> Array:
 def additions(counts: Array, target: float) -> Array:
     """How many copies of each class each client makes; none where it lacks a class or is below the target.
 
-    The level of algorithm 4 (``levels``) lies between two whole numbers, of which the one that comes closer is taken.
+    The level of algorithm 4 (``levels``) lies between two whole numbers. The one that comes closer to the target is
+    taken.
     """
     able = (counts > 0).all(1) & (distances(counts) > target + 1e-12)
     held = counts[able]

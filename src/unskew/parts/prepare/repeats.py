@@ -34,10 +34,10 @@ def additions(counts: Array, decay: float) -> Array:
 class RunningSums:
     """How many samples all clients before one repeat, at any decay up to 1, without a walk through all of them.
 
-    The level depends on a client's size alone, and common sizes are few however many clients there are. So for each of
-    them and every whole level it is kept how many samples the clients of that size before every ``stride``-th client
-    repeat; those between that one and the one asked for are looked at, and so are all whose size is rare. Memory is
-    bounded (``CELLS``): more clients, or more common sizes, have a longer stride.
+    The level depends on a client's size alone, and common sizes are few however many clients there are. So for every
+    common size and every whole level, sums are kept: how many samples the clients of that size repeat that come before
+    every ``stride``-th client. The clients between that one and the one asked for are looked at, and so are all clients
+    of rare sizes. Memory is bounded (``CELLS``): with more clients, or more common sizes, the stride is longer.
     """
 
     stride: int

@@ -24,8 +24,8 @@ class Scc(Clustered):
     paper: ClassVar[str] = "DACA (Hu et al.), IV-A (SCC)"
     neutral: ClassVar[str | None] = "scc(e_th=1)"
 
-    def rank(self, scene: ClusterInputs) -> Array:
-        return -np.asarray((scene.closeness * scene.linked).sum(1))
+    def rank(self, given: ClusterInputs) -> Array:
+        return -np.asarray((given.closeness * given.linked).sum(1))
 
-    def affinity(self, scene: ClusterInputs, heads: list[int]) -> Array:
-        return np.asarray(scene.closeness[:, heads])
+    def affinity(self, given: ClusterInputs, heads: list[int]) -> Array:
+        return np.asarray(given.closeness[:, heads])

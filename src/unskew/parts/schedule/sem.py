@@ -93,7 +93,7 @@ class SEM(Schedule):
         return play.combine(params, update), memory
 
     def _counted(self, play: Play, clients: Ids) -> None:
-        """Pairing by EMD takes what each of these clients holds of every class."""
+        """To pair by EMD, the server is told what each of these clients holds of every class."""
         if self.pairing == "emd":
             play.told(LABEL_COUNTS, clients, play.roster.dataset.classes)
 
@@ -184,7 +184,7 @@ def class_distances(counts: Array, others: Array) -> Array:
 
 
 def assign_partners(distance: Array, rng: np.random.Generator) -> Ids:
-    """For each row the column of the assignment with the largest sum; ties fall at random."""
+    """For each row its column in the assignment with the largest sum; ties fall at random."""
     from scipy.optimize import linear_sum_assignment  # here, because training needs this file but not scipy
 
     order = rng.permutation(distance.shape[1])

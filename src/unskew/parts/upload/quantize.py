@@ -24,10 +24,11 @@ SCALES = "scales"
 class Quantize(Upload):
     """Uploads every number of an update in few bits, rounded at random so that nothing is biased (QSGD, Alistarh 2017).
 
-    For each tensor of the change its largest magnitude M is sent as it is, and each number x as one of the whole
-    numbers from -s to s with s = 2^(bits - 1) - 1: s x / M rounded up or down at random, up with a probability of how
-    far it is above the lower one (section 3.1 of the paper, with M in place of the 2-norm). Its mean is x, and it is
-    off by less than M / s. Numbers are packed: ceil(n bits / 8) bytes for a tensor of n, and 4 for M (8 in float64).
+    For each tensor of the change its largest magnitude M is sent as it is. Each number x is sent as a whole number from
+    -s to s, with s = 2^(bits - 1) - 1: s x / M rounded up or down at random. The probability of rounding up is how far
+    s x / M is above the lower whole number (section 3.1 of the paper, with M in place of the 2-norm). So the mean is x,
+    and the error is less than M / s. Numbers are packed: ceil(n bits / 8) bytes for a tensor of n, and 4 for M (8 in
+    float64).
 
     bits: what one number takes, from 2 to 31; 32 sends the model as it is and is FedAvg bit for bit.
 

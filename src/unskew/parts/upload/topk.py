@@ -26,17 +26,17 @@ PLACES = "places of "
 class TopK(Upload):
     """Uploads the share of an update that is largest, and remembers the rest for the next time (Stich et al., 2018).
 
-    Of the n numbers of a model's change, all weights together, the k = ceil(share n) largest in magnitude are sent,
-    each with its place in its tensor: 4 bytes for the number (8 in float64) and 4 for the place, so 8 k bytes. With
-    feedback a client adds what it did not send to its next change before it chooses again (algorithm 1, the memory m),
-    so that small changes which agree are sent in the end.
+    Of the n numbers of a model's change, all weights together, the k = ceil(share n) largest in magnitude are sent.
+    Each goes with its place in its tensor: 4 bytes for the number (8 in float64) and 4 for the place, so 8 k bytes.
+    With feedback a client adds what it did not send to its next change before it chooses again (algorithm 1, the memory
+    m). So small changes that agree are sent in the end.
 
     share: the share of numbers that is sent, above 0; 1 sends the model as it is and is FedAvg bit for bit.
     feedback: whether clients remember what they did not send. It is kept only when an upload lands.
 
     Left open, and taken: a client's memory waits until it is selected again, however long that is. Where a model was
-    handed over (SEM), the client that uploads it remembers the rest. Equal magnitudes go by place; in float64 they are
-    compared in float32, so that rounding does not decide between numbers that are the same but for it.
+    handed over (SEM), the client that uploads it remembers the rest. Equal magnitudes go by place; float64 numbers are
+    compared in float32, so that a difference of rounding decides nothing.
     """
 
     name: ClassVar[str] = "topk"
