@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unskew.errors import own_line
+from unskew.errors import first_line, own_line
 
 
 def raised(*files: Path) -> ValueError:
@@ -41,3 +41,9 @@ def test_where_there_is_no_folder_any_more_a_path_is_told_in_full(
     monkeypatch.chdir(here)
     here.rmdir()
     assert own_line(error) == f"{tmp_path}/mine.py, line 2"
+
+
+def test_of_an_error_the_first_line_is_told_or_its_class() -> None:
+    """Some errors have pages to say, and some nothing."""
+    assert first_line(ValueError("\n it is\nlonger")) == "it is"
+    assert first_line(NotImplementedError()) == "NotImplementedError"

@@ -47,6 +47,11 @@ class RunFailed(RuntimeError):
         super().__init__(one_line(sentence))
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its class where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def own_line(error: BaseException) -> str:
     """The line of a user's own file in which an error came up, as "mine.py, line 7"; nothing where it is ours.
 

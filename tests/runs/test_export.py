@@ -172,3 +172,16 @@ def test_a_client_that_stayed_alone_gives_its_own(tmp_path: Path) -> None:
     files = {"unskew.json": ""}
     torch.export.load(alone.save(tmp_path / "one.pt2", client=1), extra_files=files)
     assert json.loads(files["unskew.json"])["client"] == "1"
+
+
+def test_what_torch_cannot_export_is_said_also_where_its_error_says_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error without a word, as ``raise NotImplementedError`` is, ended in an IndexError."""
+
+    def silent(*given: object, **named: object) -> None:
+        raise NotImplementedError
+
+    monkeypatch.setattr(torch.export, "export", silent)
+    with pytest.raises(InputError, match=r"torch cannot export this model \(NotImplementedError\)"):
+        run.save(tmp_path / "model.pt2")

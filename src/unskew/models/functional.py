@@ -93,8 +93,8 @@ def call(
 ) -> Tensor:
     """``torch.func.functional_call``: the module with these tensors in the place of its own.
 
-    torch looks every name up anew at each call, which takes a small model as long as its arithmetic; here places are
-    looked up once. It does it where a tensor has two names (``tied``), and in a step that is compiled.
+    torch looks every name up anew at each call, which takes a small model as long as its arithmetic. Here places are
+    looked up once; torch's own function is called where a tensor has two names (``tied``) and in a compiled step.
     """
     if tied or torch.compiler.is_compiling():
         return functional_call(module, dict(tensors), (x,), cut, tie_weights=tied)  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from unskew.errors import InputError
+from unskew.errors import InputError, first_line
 from unskew.models.split import SplitModel
 
 
@@ -31,7 +31,7 @@ def probe(module: nn.Module, shape: tuple[int, ...], name: str) -> Tensor:
     except InputError:
         raise
     except Exception as error:  # anything may go wrong inside a user's model
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = first_line(error).rstrip(".")
         raise InputError(
             f"the model {name} cannot take samples of shape {say(shape)} ({reason}); change its layers or "
             "choose another model"
@@ -171,7 +171,7 @@ def check_gradient(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
             given = functional_call(trained, weights | measured, (samples(net, shape, 3),))
             torch.autograd.grad(given.sum(), list(weights.values()), allow_unused=True)
     except Exception as error:  # anything may go wrong inside a user's model
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        reason = first_line(error).rstrip(".")
         raise InputError(
             f"the model {name} cannot be trained: its gradient cannot be taken ({reason}); where it uses "
             "torch.utils.checkpoint, call the layers directly, and leave out what cuts the gradient off (no_grad, "

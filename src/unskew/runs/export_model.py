@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from unskew.data.intake import Intake
-from unskew.errors import InputError
+from unskew.errors import InputError, first_line
 from unskew.files import replace_file
 from unskew.models.trained import TrainedModel
 from unskew.runs.export import as_exported, note
@@ -93,7 +93,7 @@ def _traced(model: TrainedModel, intake: Intake) -> torch.export.ExportedProgram
         traced = torch.export.export(Exported(model), (samples,), dynamic_shapes=any_number, strict=False)
     except Exception as problem:  # a module of one's own may do what cannot be traced
         raise InputError(
-            f"torch cannot export this model ({str(problem).strip().splitlines()[0]}); write -o model.safetensors, "
+            f"torch cannot export this model ({first_line(problem)}); write -o model.safetensors, "
             "which holds its weights"
         ) from problem
     for node in traced.graph.nodes:

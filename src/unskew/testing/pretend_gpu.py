@@ -31,7 +31,7 @@ from unskew.core.method import Method
 from unskew.core.registry import parts, presets
 from unskew.core.types import Ids, Leg, Update
 from unskew.engines.gpu.fast import FastGPU
-from unskew.errors import InputError
+from unskew.errors import InputError, first_line
 from unskew.testing.toy_federation import MODEL, RefusedSetup, apart, models, normed, play
 
 aten = torch.ops.aten
@@ -304,7 +304,7 @@ def main(words: list[str]) -> int:
             said = f"the loop engine's numbers to {off:.0e}" if off <= 1e-9 else f"differs by {off:.0e}"
             failed += off > 1e-9
         except Exception as problem:  # parts may fail in any way
-            said = f"fails: {problem or type(problem).__name__}".splitlines()[0]
+            said = f"fails: {first_line(problem)}"
             failed += 1
         print(f"{word}: {said}", flush=True)
     return int(failed > 0)

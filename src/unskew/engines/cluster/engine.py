@@ -10,7 +10,7 @@ from unskew.engines.carrier import Carrier
 from unskew.engines.cluster.connect import Connection, check_address, connect, load_ray
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.grouping import SIDE_BY_SIDE
-from unskew.errors import InputError, one_line
+from unskew.errors import InputError, first_line
 from unskew.machine.cores import cores
 
 
@@ -62,10 +62,9 @@ class OverRay(FastCPU):
         try:
             load_ray().cloudpickle.dumps(job)
         except Exception as problem:  # pickling asks anything of anybody
-            why = one_line(str(problem).splitlines()[0] if str(problem) else type(problem).__name__)
             raise InputError(
-                f"the model or the method cannot be sent to other machines ({why}); keep what cannot be "
-                "pickled (locks, open files) out of it, or write engine = fast"
+                f"the model or the method cannot be sent to other machines ({first_line(problem)}); keep what cannot "
+                "be pickled (locks, open files) out of it, or write engine = fast"
             ) from None
 
     def join(self) -> None:

@@ -32,6 +32,7 @@ from unskew.engines.cpu.pieces import Judgement, SharedPool, WorkPiece, answer, 
 from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights, sum_is_all
 from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.here import Here
+from unskew.errors import first_line
 from unskew.machine.cores import cores
 from unskew.machine.processes import can_fork, of_script, script_can_be_loaded
 from unskew.notices import warn
@@ -309,4 +310,4 @@ def untold(value: Any) -> tuple[str, bool]:
     try:
         return "", of_script(value)
     except Exception as problem:  # pickling asks anything of anybody
-        return str(problem).splitlines()[0] if str(problem) else type(problem).__name__, False
+        return first_line(problem), False

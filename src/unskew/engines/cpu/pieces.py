@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from unskew.engines.device_data import DeviceData, tensor_of
 from unskew.engines.recorded_alone import common_sizes
 
 Train = Callable[[list[ClientJob]], list[ClientResult]]
+Made = TypeVar("Made")
 
 
 @dataclass
@@ -194,8 +195,7 @@ def holdings_of(setup: dict[str, Any], dataset: Dataset) -> Holdings:
     def made(lists: dict[str, Tensor]) -> Holdings:
         return Holdings(Federation(dataset, lists["indices"].numpy(), lists["offsets"].numpy()))
 
-    found: Holdings = once(setup, "lists", made)
-    return found
+    return once(setup, "lists", made)
 
 
 def _added(
@@ -226,12 +226,13 @@ def _added(
     return returns
 
 
-def once(setup: dict[str, Any], name: str, make: Any) -> Any:
+def once(setup: dict[str, Any], name: str, make: Callable[[Any], Made]) -> Made:
     """Something made of a piece of set-up, kept until that piece changes."""
-    made = setup.get(f"made of {name}")
-    if made is None or made[0] is not setup[name]:
-        made = setup[f"made of {name}"] = setup[name], make(setup[name])
-    return made[1]
+    known = setup.get(f"made of {name}")
+    if known is None or known[0] is not setup[name]:
+        known = setup[f"made of {name}"] = setup[name], make(setup[name])
+    made: Made = known[1]
+    return made
 
 
 def shareable(array: Array, channels_last: bool = False) -> Tensor:

@@ -18,10 +18,14 @@ from unskew.models.generator import feature_generator, generated, sample_generat
 from unskew.seeds import generator
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
     from unskew.core.net import Net
     from unskew.models.outline import Outline
+
+    Judge = Callable[[Tensor, Tensor], Tensor]  # (what was made, the classes it was made for) -> a loss
 
 STARTS = {"input": 30, "latent": 1}
 
@@ -219,7 +223,8 @@ class FedGen(Exchange):
             tree |= statistics
         return memory | {"net": tree, "adam": state, "count": torch.tensor(count + self.steps)}
 
-    def _global(self, after: After) -> Any:
+    def _global(self, after: After) -> Judge:
+        """How far the global model is from seeing the wanted class."""
         net = after.judging_net
 
         def judge(made: Tensor, label: Tensor) -> Tensor:
@@ -227,7 +232,7 @@ class FedGen(Exchange):
 
         return judge
 
-    def ensemble_judge(self, after: After) -> Any:
+    def ensemble_judge(self, after: After) -> Judge:
         """How far the round's client models are from seeing the wanted class, in the order of clients."""
         net, layer = after.judging_net, after.net.judging.last_layer
         order = np.argsort(after.landed.clients, kind="stable")
