@@ -289,47 +289,66 @@ class Spec:
     )
 
     def __post_init__(self) -> None:
+        unsaid, unnamed = isinstance(self.partition, Unsaid), isinstance(self.dataset, Unnamed)
+        default_cohort = isinstance(self.cohort, UnsaidNumber)
+        self._read_spellings()
+        self._read_types()
+        self._read_rules()
+        self._settle_partition(unsaid)
+        if unnamed:  # to be read as a plain value took the marks away
+            self._set("dataset", Unnamed(self.dataset))
+        if default_cohort:
+            self._set("cohort", UnsaidNumber(self.cohort))
+        self._refuse_what_cannot_be()
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _read_spellings(self) -> None:
+        """Other ways to write a value, as the one that is kept: one name for a list of one, a path in full."""
         if isinstance(self.precision, str):
-            object.__setattr__(self, "precision", PRECISIONS.get(self.precision, self.precision))
+            self._set("precision", PRECISIONS.get(self.precision, self.precision))
         for name in ("features", "drop_columns", "metrics"):
             if isinstance(given := getattr(self, name), str):
-                object.__setattr__(self, name, (given,))
+                self._set(name, (given,))
         if isinstance(self.metrics, Mapping):
             raise InputError(
                 'metrics of a spec are names, such as ["macro_f1"]; give functions to run itself: '
                 "unskew.run(spec, metrics={...})"
             )
-        unsaid, default_cohort = isinstance(self.partition, Unsaid), isinstance(self.cohort, UnsaidNumber)
         if not isinstance(self.dataset, (str, os.PathLike)):
             raise InputError(
                 f"dataset of a spec is a data set's name or a path, not a {type(self.dataset).__name__}; give what was "
                 "made in Python to run itself: unskew.run(spec, dataset=...)"
             )
-        unnamed = isinstance(self.dataset, Unnamed)
         for name in ("dataset", "partition", "data_folder", "sites"):
-            object.__setattr__(self, name, anchor_paths(getattr(self, name)))
+            self._set(name, anchor_paths(getattr(self, name)))
         if isinstance(self.network, str):
             from unskew.network import network_of  # files that it names become whole paths
 
-            object.__setattr__(self, "network", str(network_of(self.network)))
+            self._set("network", str(network_of(self.network)))
+
+    def _read_types(self) -> None:
+        """Every value in the type of its field."""
         for f in dataclasses.fields(self):
-            object.__setattr__(self, f.name, argument(getattr(self, f.name), _hint(f.name), f.name))
+            self._set(f.name, argument(getattr(self, f.name), _hint(f.name), f.name))
             if isinstance(value := getattr(self, f.name), float) and not math.isfinite(value):
                 raise InputError(f"{f.name} must be a finite number, not {value}")
         for name in ("dataset", "partition", "method", "model"):
             if not getattr(self, name).strip():
                 raise InputError(f"{name} is empty; write a name, or leave it out")
+
+    def _read_rules(self) -> None:
+        """The rules by which a run may end early: their spaces put right, and read to see that they can be."""
         for name, read in (("stop", read_stop), ("budget", read_budget)):
             if (given := getattr(self, name)) is not None:
                 given = " ".join(given.split())
-                object.__setattr__(self, name, None if given.lower() in ("", "none") else given)
+                self._set(name, None if given.lower() in ("", "none") else given)
                 if getattr(self, name) is not None:
                     read(given)
-        self._settle_partition(unsaid)
-        if unnamed:
-            object.__setattr__(self, "dataset", Unnamed(self.dataset))
-        if default_cohort:
-            object.__setattr__(self, "cohort", UnsaidNumber(self.cohort))
+
+    def _refuse_what_cannot_be(self) -> None:
+        """Refuse values beyond their bounds, and settings that contradict each other."""
         if self.epochs is not None and self.steps is not None:
             raise InputError("epochs and steps both set the local budget; keep one")
         for f in dataclasses.fields(self):
@@ -359,10 +378,10 @@ class Spec:
                 raise InputError(
                     f"partition = {self.partition} and by = {column} both say who holds what; keep one"
                 )
-            object.__setattr__(self, "partition", natural)
+            self._set("partition", natural)
         elif unsaid:
-            object.__setattr__(self, "partition", Unsaid(self.partition))
-        object.__setattr__(self, "by", None)
+            self._set("partition", Unsaid(self.partition))
+        self._set("by", None)
 
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str = "") -> Spec:
