@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 import unskew
+from unskew import parts
 from unskew.runs.spec import Spec
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,12 @@ def test_every_public_name_is_in_the_reference(name):
     """Under the module that it lives in, which mkdocstrings reads."""
     found = getattr(unskew, name)
     assert f"\n::: {found.__module__}.{name}\n" in API
+
+
+@pytest.mark.parametrize("name", sorted({*parts.__all__} - {"DECIDES", "PARTS", "PRESETS", "SLOTS"}))
+def test_all_that_the_author_of_a_part_imports_is_in_the_reference(name):
+    """But for the tables of what there is, which `unskew methods` lists."""
+    assert re.search(rf"^::: unskew\.\S+\.{name}$", API, re.M)
 
 
 def test_everything_in_the_reference_is_there():

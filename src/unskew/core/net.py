@@ -96,15 +96,19 @@ class Net:
         return self._run(self.training, params, x)
 
     def embed(self, params: Mapping[str, Tensor], x: Tensor, layer: str) -> Tensor:
+        """The activation at a layer, in training mode."""
         return self._run(self.training, params, x, upto=layer)
 
     def head(self, params: Mapping[str, Tensor], f: Tensor, layer: str) -> Tensor:
+        """Logits from the activation at a layer, in training mode."""
         return self._run(self.training, params, f, since=layer)
 
     def features(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """The penultimate feature, in training mode: what the classifier is given."""
         return self.embed(params, x, self.training.last_layer)
 
     def classify(self, params: Mapping[str, Tensor], features: Tensor) -> Tensor:
+        """Logits from the penultimate feature, in training mode."""
         return self.head(params, features, self.training.last_layer)
 
     def judge(
