@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unskew.arrays import Array
 from unskew.core.client import ClientJob, Handed, draw_numbers, mask_seeds
 from unskew.core.memory import flatten, nest
 from unskew.core.step import LocalTraining
@@ -56,25 +57,12 @@ class ClientStack:
 def stack_clients(
     training: LocalTraining, client_jobs: Sequence[ClientJob], dtype: torch.dtype, device: torch.device
 ) -> ClientStack:
-    """Stack these jobs."""
+    """These jobs as one stack, on a device."""
     longest_first = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
     ordered = [client_jobs[i] for i in longest_first]
     order = np.argsort(longest_first).tolist()
-    plans = [e.plan for e in ordered]
-    clients, steps, batch = len(ordered), plans[0].steps, max(p.widest for p in plans)
-    index = np.zeros((steps, clients, batch), np.int64)
-    weight = np.zeros((steps, clients, batch), np.float32)
-    rate = np.zeros((steps, clients), np.float64)
-    counts = np.array([p.steps for p in plans])
-    if counts.sum():
-        lengths = np.concatenate([np.diff(p.cuts) for p in plans])  # of every step of every client
-        steps_of = np.concatenate([np.arange(n) for n in counts])
-        at = np.repeat(steps_of, lengths), np.repeat(np.repeat(np.arange(clients), counts), lengths)
-        column = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        index[*at, column] = np.concatenate([e.held.numpy()[e.plan.order] for e in ordered])
-        weight[*at, column] = 1
-        rate[steps_of, np.repeat(np.arange(clients), counts)] = np.repeat([e.lr for e in ordered], counts)
-    active = (counts[:, None] > np.arange(steps)).sum(0)
+    index, weight, rate, active = _lay_out_plans(ordered)
+    steps, clients, batch = index.shape
     draws, ragged = _drawn(training, ordered, steps, dtype, device)
     padded = ragged | (weight.sum((1, 2)) < active * batch)
     net = training.net
@@ -82,15 +70,15 @@ def stack_clients(
     def there(value: Any) -> Tensor:
         return torch.as_tensor(value).to(device)
 
-    model = handed_rows([e.model for e in ordered], device, fresh=True)
-    against = [e.against for e in ordered]
+    model = handed_rows([each.model for each in ordered], device, fresh=True)
+    against = [each.against for each in ordered]
     own_anchor = any(h.row is not None or h.tree is not against[0].tree for h in against)
-    mine = {o.name: _stacked([e.mine[o.name] for e in ordered], device) for o in training.objectives}
+    mine = {o.name: _stacked([each.mine[o.name] for each in ordered], device) for o in training.objectives}
     seeds = None
     if net.draws_masks:
         drawn = np.zeros((steps, clients), np.int64)
-        for i, e in enumerate(ordered):
-            drawn[: e.plan.steps, i] = mask_seeds(training.seed, e).numpy()
+        for i, each in enumerate(ordered):
+            drawn[: each.plan.steps, i] = mask_seeds(training.seed, each).numpy()
         seeds = there(drawn)
     return ClientStack(
         client_jobs=ordered,
@@ -106,7 +94,7 @@ def stack_clients(
         draws=draws,
         params={k: model[k] for k in net.trainable},
         buffers={k: model[k] for k in net.buffers},
-        census=there(torch.stack([e.census for e in ordered])),
+        census=there(torch.stack([each.census for each in ordered])),
         anchor=handed_rows(against, device, fresh=True)
         if own_anchor
         else {k: there(v) for k, v in against[0].own.items()},
@@ -114,6 +102,26 @@ def stack_clients(
         mine=mine,
         shared={part: {k: there(v) for k, v in tree.items()} for part, tree in ordered[0].shared.items()},
     )
+
+
+def _lay_out_plans(ordered: Sequence[ClientJob]) -> tuple[Array, Array, Array, Array]:
+    """Of every step of every client: places in the pool and weights [steps, clients, batch], rates [steps, clients];
+    and how many clients take part in each step."""
+    plans = [each.plan for each in ordered]
+    clients, steps, batch = len(ordered), plans[0].steps, max(p.widest for p in plans)
+    index = np.zeros((steps, clients, batch), np.int64)
+    weight = np.zeros((steps, clients, batch), np.float32)
+    rate = np.zeros((steps, clients), np.float64)
+    counts = np.array([p.steps for p in plans])
+    if counts.sum():
+        lengths = np.concatenate([np.diff(p.cuts) for p in plans])  # of every step of every client
+        owner, steps_of = np.repeat(np.arange(clients), counts), np.concatenate([*map(np.arange, counts)])
+        at = np.repeat(steps_of, lengths), np.repeat(owner, lengths)
+        column = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        index[*at, column] = np.concatenate([each.held.numpy()[each.plan.order] for each in ordered])
+        weight[*at, column] = 1
+        rate[steps_of, owner] = np.repeat([each.lr for each in ordered], counts)
+    return index, weight, rate, (counts[:, None] > np.arange(steps)).sum(0)
 
 
 def tensors(block: ClientStack) -> dict[str, Tensor]:
@@ -176,7 +184,7 @@ def _drawn(
     device: torch.device,
 ) -> tuple[dict[str, Tree], bool]:
     """Every part's random numbers, padded to the longest client and the largest batch; and whether batches differ."""
-    per_client = [draw_numbers(training, e, dtype) for e in client_jobs]
+    per_client = [draw_numbers(training, each, dtype) for each in client_jobs]
     found: dict[str, Tree] = {}
     ragged = False
     for part in training.objectives:

@@ -73,16 +73,16 @@ class DeviceData:
             play = partial(play_recorded, known=self.recordings) if self.record else None
             pool, there = self.with_made(client_jobs)
             return train_stacked(training, pool, there, self.device, play)
-        alone = (self.with_made([e]) for e in client_jobs)
+        alone = (self.with_made([each]) for each in client_jobs)
         step = partial(RecordedStep, known=self.recordings_alone, sizes=sizes) if self.record else LocalStep
         return [train(training, pool, one, step(training)) for pool, (one,) in alone]
 
     def with_made(self, client_jobs: Sequence[ClientJob]) -> tuple[Pool, Sequence[ClientJob]]:
         """The pool that these jobs' places are in: a small one of its own where clients made samples themselves."""
-        if all(e.made is None for e in client_jobs):
+        if all(each.made is None for each in client_jobs):
             return self.pool, client_jobs
-        pool, held = self._beside([(e.held, e.made) for e in client_jobs])
-        return pool, [replace(e, held=at, made=None) for e, at in zip(client_jobs, held, strict=True)]
+        pool, held = self._beside([(each.held, each.made) for each in client_jobs])
+        return pool, [replace(each, held=at, made=None) for each, at in zip(client_jobs, held, strict=True)]
 
     def _beside(self, lists: Sequence[tuple[Tensor, Made | None]]) -> tuple[Pool, list[Tensor]]:
         """A small pool of these samples (those that clients made, and those that they hold), and their places in it."""
@@ -106,7 +106,7 @@ class DeviceData:
         It is for a device that has its own copy of the samples. Steps captured over the pool are replayed in later
         rounds, so the pool should stay where it is.
         """
-        behind = [0 if e.made is None else len(e.made[1]) for e in client_jobs]
+        behind = [0 if each.made is None else len(each.made[1]) for each in client_jobs]
         need, end, moved = sum(behind), len(self.dataset), False
         if end + need > len(self.pool.y):
             room = 1 << (need - 1).bit_length()
@@ -116,13 +116,15 @@ class DeviceData:
             self.pool.y = torch.cat([self.pool.y[:end], self.pool.y.new_zeros(room)])
             moved = True
         there, at = [], end
-        for e, count in zip(client_jobs, behind, strict=True):
-            if e.made is None:
-                there.append(e)
+        for each, count in zip(client_jobs, behind, strict=True):
+            if each.made is None:
+                there.append(each)
                 continue
-            self.pool.x[at : at + count] = tensor_of(e.made[0]).to(self.device)
-            self.pool.y[at : at + count] = tensor_of(e.made[1]).to(self.device)
-            there.append(replace(e, held=torch.where(e.held < end, e.held, e.held - end + at), made=None))
+            self.pool.x[at : at + count] = tensor_of(each.made[0]).to(self.device)
+            self.pool.y[at : at + count] = tensor_of(each.made[1]).to(self.device)
+            there.append(
+                replace(each, held=torch.where(each.held < end, each.held, each.held - end + at), made=None)
+            )
             at += count
         return there, moved
 

@@ -45,7 +45,7 @@ class Stepper:
         self.local_step = LocalStep(training, alike, compile, beside)
         self.state = self.local_step.rule.init(block.params)
         self.copies = RoundedCopies()
-        rates = {e.lr for e in block.client_jobs}
+        rates = {each.lr for each in block.client_jobs}
         self.rate = rates.pop() if len(rates) == 1 else None  # the one rate of all, where there is one
         planned = PlannedSteps(block.index, block.weight, block.rate, block.seeds)
         # layers that are one kernel for all clients take what one kernel for all begins with
@@ -185,9 +185,9 @@ def unstack_results(training: LocalTraining, pool: Pool, block: ClientStack) -> 
     """
     client_jobs = [block.client_jobs[at] for at in block.order]
     end = {k: v.index_select(0, block.at_order) for k, v in (block.params | block.buffers).items()}
-    start = handed_rows([e.model for e in client_jobs], block.index.device)
+    start = handed_rows([each.model for each in client_jobs], block.index.device)
     moved = {k: end[k] - start[k] for k in training.net.trainable}
-    before = [e.before for e in client_jobs if e.before is not None]
+    before = [each.before for each in client_jobs if each.before is not None]
     if before:
         gone = handed_rows(before, block.index.device)
         moved = {k: v + gone[k] for k, v in moved.items()}
@@ -196,8 +196,8 @@ def unstack_results(training: LocalTraining, pool: Pool, block: ClientStack) -> 
         for of_one in zip(client_jobs, _unstacked(end), _unstacked(moved), strict=True)
     ]
     losses = block.losses.tolist()
-    for at, e, back in zip(block.order, client_jobs, returns, strict=True):
-        back.loss = mean_loss(e, losses[at])
+    for at, each, back in zip(block.order, client_jobs, returns, strict=True):
+        back.loss = mean_loss(each, losses[at])
     return StackedResults(returns, end, moved)
 
 

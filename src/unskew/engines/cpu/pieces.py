@@ -126,10 +126,10 @@ def client_jobs_of(
     """One job a client, each with the visit that it goes on with."""
     client_jobs = [make_client_job(job, leg, int(r), round_inputs, holdings) for r in work.rows]
     if work.carry is not None:
-        for i, e in enumerate(client_jobs):
+        for i, each in enumerate(client_jobs):
             moved = as_tensors({k: v[i] for k, v in work.carry["moved"].items()})
-            e.before = Handed(_there(moved, next(iter(leg.start.values())).device))
-            e.work, e.steps = float(work.carry["work"][i]), int(work.carry["steps"][i])
+            each.before = Handed(_there(moved, next(iter(leg.start.values())).device))
+            each.work, each.steps = float(work.carry["work"][i]), int(work.carry["steps"][i])
     return client_jobs
 
 
@@ -209,10 +209,10 @@ def _added(
     returns: list[ClientResult] = []
     for first in range(0, len(client_jobs), size):
         some = client_jobs[first : first + size]
-        for e, trained, weight in zip(some, train(some), weights[first : first + size], strict=True):
+        for each, trained, weight in zip(some, train(some), weights[first : first + size], strict=True):
             done = trained
             if done.message is not None:  # a message is decoded by itself, so it may be here as at the server
-                model = decode_model(e.encoders, done.message, e.anchor, done.params)
+                model = decode_model(each.encoders, done.message, each.anchor, done.params)
                 done = replace(done, params=model, message=None)
             trees = [done.params, *done.uploads.values()]
             done.sound = all(
@@ -220,7 +220,7 @@ def _added(
             )
             for name, value in total.items() if done.sound else ():
                 change = done.params[name].to(torch.float64, copy=True)  # one piece of memory for all three
-                value += change.sub_(e.start[name]).mul_(weight)
+                value += change.sub_(each.start[name]).mul_(weight)
             returns.append(replace(done, params={}, moved={}))
     board.write(row, total, False)
     return returns

@@ -116,7 +116,7 @@ class FastGPU(Here):
         client_jobs, moved = device_data.make_room(client_jobs)
         if moved:  # captured steps read the pool where it was
             self._stages.clear()
-        self._ahead.begin(leg, round_inputs.t, (e.plan for e in client_jobs))
+        self._ahead.begin(leg, round_inputs.t, (each.plan for each in client_jobs))
         by_size = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
         blocks: list[tuple[list[int], StackedResults]] = []
         while by_size:
@@ -195,7 +195,7 @@ class FastGPU(Here):
         few = sizes <= (EXACT_COMPILED if self.compile else EXACT)
         block = stack_clients(training, client_jobs, job.dtype, self.device)
         if any(block.draws.values()):  # there are no numbers for more rows than a batch may have
-            batch = min(batch, max(e.plan.batch for e in client_jobs))
+            batch = min(batch, max(each.plan.batch for each in client_jobs))
         # a graph of a short batch's own size takes no weights, by which batch norm tells padding among what is drawn
         exact = job.net.norms and few and not block.ragged
         exact = exact or job.net.mixes_rows(job.roster.dataset.shape)
@@ -257,7 +257,7 @@ def _together(job: Job, cohort: int) -> int:
 
 def _largest(client_jobs: list[ClientJob]) -> tuple[int, int]:
     """The most steps and the largest batch among these clients."""
-    return max(e.plan.steps for e in client_jobs), max(e.plan.widest for e in client_jobs)
+    return max(each.plan.steps for each in client_jobs), max(each.plan.widest for each in client_jobs)
 
 
 def _longest(job: Job, roster: Roster, client_jobs: list[ClientJob]) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class StackedGraphs:
         self.now.zero_()
         if self.stepper.state:
             torch._foreach_zero_(leaves(self.stepper.state))
-        one_rate = len({e.lr for e in block.client_jobs}) == 1
+        one_rate = len({each.lr for each in block.client_jobs}) == 1
         if not self.laid_out and block.steps:
             self._lay_out(one_rate)
         model = [*self.block.params.values(), *self.block.buffers.values()]

@@ -55,7 +55,7 @@ class StreamGraphs:
 
     def play(self, block: ClientStack) -> None:
         """All steps of a block that was copied into this one; clients take turns only in being launched."""
-        lengths = [np.diff(e.plan.cuts).tolist() for e in block.client_jobs]
+        lengths = [np.diff(each.plan.cuts).tolist() for each in block.client_jobs]
         clients = self.clients[: len(lengths)]
         for client in clients:
             client.begin()
