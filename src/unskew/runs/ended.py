@@ -20,9 +20,10 @@ from unskew.models.trained import TrainedModel
 from unskew.runs.client_names import keeper_of
 from unskew.runs.folder import RunFolder
 from unskew.runs.judged_by import chosen
-from unskew.runs.saved_model import Predicts, intake_of, make_trained_model
+from unskew.runs.model_files import intake_of
 from unskew.runs.snapshots import read_model
 from unskew.runs.spec import Spec
+from unskew.runs.with_model import Predicts, make_trained_model
 
 if TYPE_CHECKING:
     import pandas as pd

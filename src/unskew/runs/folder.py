@@ -4,7 +4,7 @@ spec.json      re-creates the run alone
 rounds.jsonl   one object a round, written as it goes
 state/         checkpoints, the last two
 partition.npz  who holds which samples
-model.json     what the model is and what it takes; model.safetensors: the weights at the end (saved_model.py)
+model.json     what the model is and what it takes; model.safetensors: the weights at the end (model_files.py)
 result.json    status (running, then done or failed), the numbers, the costs
 
 Every JSON object carries a checksum (``sealed.py``), and what does not fit its own counts as not known.

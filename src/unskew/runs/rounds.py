@@ -23,11 +23,12 @@ from unskew.runs.folder import RunFolder
 from unskew.runs.judged_by import chosen
 from unskew.runs.keeping import Keeper
 from unskew.runs.measure import centralized_twin, correlation_watch, divergence, gamma
+from unskew.runs.model_files import write_weights
 from unskew.runs.result import add_apart, summary
-from unskew.runs.saved_model import make_trained_model, write_weights
 from unskew.runs.setup import Setup
 from unskew.runs.spec import Spec
 from unskew.runs.watchers import Ended, RoundEnded, Started, Stopped, Watchers
+from unskew.runs.with_model import make_trained_model
 
 
 def play_rounds(

@@ -32,9 +32,9 @@ from unskew.runs.given import (
 from unskew.runs.given_model import model_fingerprints, refuse_other_model
 from unskew.runs.judged_by import Metrics, check_names
 from unskew.runs.loading import auto_model, is_saved
+from unskew.runs.model_files import write_card
 from unskew.runs.resuming import Resumption, ask_to_resume
 from unskew.runs.rounds import play_rounds
-from unskew.runs.saved_model import write_card
 from unskew.runs.settings import Renewed, Settings
 from unskew.runs.setup import Setup, set_up
 from unskew.runs.spec import Spec
