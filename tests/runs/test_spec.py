@@ -69,7 +69,7 @@ def test_a_file_that_is_not_there_or_not_toml_is_refused(tmp_path: Path) -> None
     missing, broken = tmp_path / "missing.toml", tmp_path / "broken.toml"
     other = tmp_path / "other.toml"
     other.write_text("rounds = 3", encoding="utf-16")
-    with pytest.raises(InputError, match=r"other\.toml is not written in UTF-8; save it so"):
+    with pytest.raises(InputError, match=r"other\.toml is not written in UTF-8; save it in UTF-8"):
         read_toml(other)
     with pytest.raises(InputError, match=f"there is no experiment file {missing}"):
         read_toml(missing)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import unskew
 from unskew.cli import main
 from unskew.errors import InputError
 from unskew.runs.checks import check_words
@@ -321,6 +322,22 @@ def test_a_cell_that_fails_tells_its_watcher_why_and_one_that_is_done_tells_noth
     assert again[:3] == ("seed=1,cohort=50", "ended", "failed")
     assert "the cohort of 50 is larger than the 6 clients" in again[3]
     assert ("seed=1,cohort=2", "round", 2, 2) in first
+
+
+def test_a_watcher_of_a_cell_is_told_where_models_are_and_finds_them_there(tmp_path: Path) -> None:
+    """The sentence named an argument that ``load_run`` does not have."""
+    said: list[str] = []
+
+    class Asks:
+        def round_ended(self, round: Any) -> None:
+            with pytest.raises(InputError) as refusal:
+                round.model()
+            said.append(str(refusal.value))
+
+    done = sweep({"seed": [0]}, tmp_path, watch=lambda cell: Asks(), keep=(1,), **TINY)
+    assert len(said) == 2
+    assert said[0].endswith("write keep = 3, and load it with unskew.load_run(cell.folder).model_of(3)")
+    assert unskew.load_run(done[0].folder).model_of(1) is not None
 
 
 def test_a_watcher_that_is_no_function_of_a_cell_is_refused(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def named(model: Any) -> Any:
 
 def check_classes(classes: int) -> None:
     if classes < 1:
-        raise InputError(f"a model tells at least 1 class, not {classes}")
+        raise InputError(f"a model needs at least 1 class to tell, not {classes}; give the number of classes")
 
 
 def drawn_for(model: Architecture, shape: Shape, classes: int) -> Stages:

@@ -71,10 +71,11 @@ def check_engine(spec: Spec, on_gpu: bool) -> None:
     if spec.precision in ("tf32", "bf16"):
         raise InputError(f"precision {spec.precision} needs a GPU; write precision = fp32 on the cpu")
     if spec.compile:
-        raise InputError("compile needs a GPU: on a CPU it does not pay")
+        raise InputError("compile needs a GPU; leave it out: on a CPU it makes nothing faster")
     if (spec.workers or 1) > (most := max(64, 4 * cores())):
         raise InputError(
-            f"workers = {spec.workers:,} are as many processes, and there are {cores()} cores; write at most {most}"
+            f"workers = {spec.workers:,} would start as many processes, and there are {cores()} cores; write at most "
+            f"{most}"
         )
 
 

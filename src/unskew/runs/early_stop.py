@@ -169,7 +169,7 @@ def check_stopping(spec: Spec, metrics: Iterable[str], dealt: Roster) -> None:
         for amount in read_budget(spec.budget):
             if amount.kind == "air":
                 raise InputError(
-                    f"budget = {amount.text} needs clients that are linked; write network = wireless(), say"
+                    f"budget = {amount.text} needs clients that are linked; write network = wireless(), for example"
                 )
     if spec.stop is None:
         return

@@ -25,7 +25,7 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     except IsADirectoryError:
         raise InputError(f"{path} is a folder; name an experiment file, such as grid.toml") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path} is not written in UTF-8; save it so") from None
+        raise InputError(f"{path} is not written in UTF-8; save it in UTF-8") from None
     except OSError as problem:
         raise InputError(f"cannot read {path}: {problem}") from None
     try:

@@ -98,6 +98,6 @@ class CellWatch:
 
 def _no_model() -> NoReturn:
     raise InputError(
-        "a sweep's runs are processes of their own, and the model is there; write keep = 1, say, and load it from the "
-        "cell's folder with unskew.load_run(cell.folder, round=3)"
+        "a sweep's runs are processes of their own, and the model is there; for that of round 3 write keep = 3, and "
+        "load it with unskew.load_run(cell.folder).model_of(3)"
     )

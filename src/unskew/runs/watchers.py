@@ -164,7 +164,7 @@ def check_watchers(watch: Any) -> list[Any]:
         if not any(callable(getattr(one, verb, None)) for verb in VERBS):
             raise InputError(
                 f"{_name(one)} cannot watch a run: it has none of the methods {', '.join(VERBS)}; write a class with "
-                "def round_ended(self, round), say, and give watch=[TheClass()]"
+                "one, such as def round_ended(self, round), and give watch=[TheClass()]"
             )
     return given
 

@@ -192,7 +192,7 @@ def test_a_bad_expression_is_refused_in_one_sentence(said: str, sentence: str) -
     [
         (
             lambda: partition(LABELS, "iid"),
-            "iid does not say how many clients there are; write clients=20, say",
+            "iid does not say how many clients there are; write how many, such as clients=20",
         ),
         (lambda: partition(LABELS, "iid", 0), "clients must be a whole number of at least 1, not 0"),
         (

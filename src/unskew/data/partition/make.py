@@ -162,7 +162,9 @@ def _clients(
         preset = PRESETS.get(expression.strip()) if isinstance(expression, str) else None
         clients = natural if preset is None else preset.clients
     if clients is None:
-        raise InputError(f"{expression} does not say how many clients there are; write clients=20, say")
+        raise InputError(
+            f"{expression} does not say how many clients there are; write how many, such as clients=20"
+        )
     if not clients >= 1 or clients % 1:
         raise InputError(f"clients must be a whole number of at least 1, not {clients}")
     if clients > MOST_CLIENTS:

@@ -31,7 +31,7 @@ def has_kernels(device: torch.device) -> bool:
     except Exception as error:
         why = str(error).strip().partition("\n")[0]
         warn(
-            f"kernels that convolve for all clients at once cannot be had here ({type(error).__name__}: {why}); "
+            f"kernels that convolve for all clients at once cannot be used here ({type(error).__name__}: {why}); "
             "clients are trained side by side, which takes longer",
             stacklevel=2,
         )
