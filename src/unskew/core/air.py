@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Air:
     """How long round ``t`` was on the air.
 
-    Every client has a band of its own, so a round's transfers to clients last as long as those of the client that
-    waits longest, and likewise those from clients and between them; the three follow one another.
+    Every client has a band of its own. So a round's transfers to clients last as long as those of the client that waits
+    longest; likewise those from clients, and those between them. The three follow one another.
     """
 
     network: Wireless

@@ -1,8 +1,8 @@
 """What a model allows, found out by trying: stacked clients, and short batches that are filled up.
 
-Both are right for models that treat each sample by itself, as almost all do, and silently wrong for others: torch's
-``vmap`` gets the gradients of some layers wrong (an embedding's padding row), and a model may look across its batch. So
-gradients are compared, of a few made-up samples at shaken weights.
+Both are right for models that treat each sample by itself, as almost all do. For others they are wrong without a word:
+torch's ``vmap`` gets the gradients of some layers wrong (an embedding's padding row), and a model may look across its
+batch. So gradients are compared, of a few made-up samples at shaken weights.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The slots of a round, one file each. This page is the extension guide.
 
-A method is made of parts, and a part is a frozen dataclass that stores hyper-parameters and nothing else: what
-the server or a client remembers lives in ``State``, keyed by the part's name, and comes in as an argument. So a
-run can be killed anywhere, and parts compose.
+A method is made of parts. A part is a frozen dataclass that stores hyper-parameters and nothing else. What the server
+or a client remembers lives in ``State``, keyed by the part's name, and comes in as an argument. So a run can be
+killed anywhere, and parts compose.
 
 To add a method, write one file in the folder of its slot and one line in that folder's ``__init__.py``. The
 whole of FedProx, for example:

@@ -1,9 +1,9 @@
 """Pieces of work over a cluster: an actor a core (or a GPU) of every node; what a lost node had is given to others.
 
 What all pieces need lies in Ray's object store, once a node, and actors read it in place. A piece of work takes along
-what only its clients need, and brings back what only they have made: so a node holds the samples and its own share of
-a round, and nothing that it holds is missed when it is lost. Clients' memories stay with the server, whose store puts
-the oldest on disk.
+what only its clients need, and brings back what only they have made. So a node holds the samples and its own share of a
+round, and a lost node takes nothing away that is missed. Clients' memories stay with the server, whose store puts the
+oldest on disk.
 """
 
 from __future__ import annotations

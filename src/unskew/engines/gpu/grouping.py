@@ -34,9 +34,9 @@ FEW_CLIENTS = 2
 """Clients a round up to which those that convolve run side by side in any case."""
 
 MODELS_EACH, PASSES = 7, 4
-"""What a client takes of the GPU's memory, roughly: as many models (as sent, as trained, as it ended, its gradient, an
-optimiser's two, as returned), and as many numbers for every one that a layer puts out (itself, its gradient, what lies
-between)."""
+"""What a client takes of the GPU's memory, roughly. So many models: as sent, as trained, as it ended, its gradient, an
+optimiser's two, as returned. And so many numbers for each one that a layer puts out: itself, its gradient, what lies
+between."""
 
 
 class Way(Enum):

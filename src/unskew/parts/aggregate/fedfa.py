@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 class FedFA(Aggregate):
     """Gives clients that fit badly or take part often a larger weight (Huang et al., 2020; Information Sciences 2022).
 
-    With A_i the accuracy of the global model on the data of client i and f_i how often it took part, each as a
-    share of the cohort's sum: weight_i = (1 - beta) I(A)_i + beta I(f)_i, where I(A)_i = -log2(A_i + 1e-6) and
-    I(f)_i = -log2(1 - f_i + 1e-5), each divided by its sum. Then w' = sum of weight_i w_i,
-    m <- gamma m + (1 - gamma)(w' - w) and w <- w' - eta m.
+    A_i is the accuracy of the global model on the data of client i, and f_i how often it took part, each as a share of
+    the cohort's sum. Then weight_i = (1 - beta) I(A)_i + beta I(f)_i, where I(A)_i = -log2(A_i + 1e-6) and I(f)_i =
+    -log2(1 - f_i + 1e-5), each divided by its sum. With w' = sum of weight_i w_i, m <- gamma m + (1 - gamma)(w' - w)
+    and w <- w' - eta m.
 
     beta: the share of the frequency. gamma: the momentum. eta: the step along it, by default the clients' learning
-    rate. Defaults and epsilons are those of the reference code (FLGo, not the authors'), where clients also train
-    with momentum gamma: run it with ``--momentum 0.9``. The SEM paper's setting is ``fedfa(beta=1, gamma=0)``,
-    which weighs by frequency alone, with momentum 0.
+    rate. Defaults and epsilons are those of the reference code (FLGo, not the authors'), where clients also train with
+    momentum gamma: run it with ``--momentum 0.9``. The SEM paper's setting is ``fedfa(beta=1, gamma=0)``, which weighs
+    by frequency alone, with momentum 0.
 
     A client's f grows by one with each upload that lands. SEM's authors count a half for each half trained: the same
     where every client trains both, as pairs that swap do.

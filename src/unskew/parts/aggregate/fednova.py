@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 class FedNova(Aggregate):
     """Averages updates per unit of local work, so that clients with more steps do not count more (Wang et al., 2020).
 
-    x <- x + tau_eff sum of p_i delta_i / ||a_i||_1 (eq. 8), with p_i = n_i / n and tau_eff = sum of p_i ||a_i||_1.
-    a_i says how the local optimiser adds up gradients (section 4.2): its sum is tau_i for plain SGD,
-    (tau - r (1 - r^tau) / (1 - r)) / (1 - r) with momentum r, and (1 - (1 - lr mu)^tau) / (lr mu) with a proximal
-    pull mu; then tau_eff takes the steps without the pull, as in the authors' code. Momentum and mu are the run's
-    own: ``fednova+fedprox(0.005)`` with ``--momentum 0.9`` needs nothing more (with both at once the code adds two
-    corrections one after the other; here a_i is exact). Learning rates that differ between clients count as work.
+    x <- x + tau_eff sum of p_i delta_i / ||a_i||_1 (eq. 8), with p_i = n_i / n and tau_eff = sum of p_i ||a_i||_1. a_i
+    says how the local optimiser adds up gradients (section 4.2). Its sum is
 
-    With equal work it is FedAvg. Under SEM the work of both clients counts; under Phase-shift what of the work is
-    left in the model after each blend. Batch-norm statistics, which are no sum of gradients, are averaged by p_i.
+    - tau_i for plain SGD,
+    - (tau - r (1 - r^tau) / (1 - r)) / (1 - r) with momentum r,
+    - (1 - (1 - lr mu)^tau) / (lr mu) with a proximal pull mu.
+
+    With a pull, tau_eff takes the steps without it, as in the authors' code.
+    Momentum and mu are the run's own: ``fednova+fedprox(0.005)`` with ``--momentum 0.9`` needs nothing more. With both
+    at once the code adds two corrections one after the other; here a_i is exact. Learning rates that differ between
+    clients count as work.
+
+    With equal work it is FedAvg. Under SEM the work of both clients counts; under Phase-shift what of the work is left
+    in the model after each blend. Batch-norm statistics, which are no sum of gradients, are averaged by p_i.
     """
 
     name: ClassVar[str] = "fednova"

@@ -43,12 +43,15 @@ FEATURES = ("features of some of its samples, with their labels",)
 class CCVR(Calibrate):
     """Trains a copy of the classifier again, on virtual features of every class alike (Luo et al., NeurIPS 2021).
 
-    The global model is sent to every client, which answers with count n_ck, mean mu_ck and covariance S_ck (over
-    n - 1) of its features of each class c it holds. The server merges them into one Gaussian a class,
+    The global model is sent to every client, which answers with count n_ck, mean mu_ck and covariance S_ck (over n - 1)
+    of its features of each class c it holds. The server merges them into one Gaussian a class, with the moments of all
+    features of the class together:
+
         mu_c = sum of n_ck mu_ck / N_c,
-        S_c = (sum of (n_ck - 1) S_ck + sum of n_ck mu_ck mu_ck' - N_c mu_c mu_c') / (N_c - 1),
-    which are the moments of all features of the class together; draws ``virtual`` features of each, and trains
-    the classifier on them from where it is. The layers below stay as they are, and so does the run's own model.
+        S_c = (sum of (n_ck - 1) S_ck + sum of n_ck mu_ck mu_ck' - N_c mu_c mu_c') / (N_c - 1).
+
+    It draws ``virtual`` features of each, and trains the classifier on them, from where it is. The layers below stay as
+    they are, and so does the run's own model.
 
     variant: ``features`` sends a ``share`` of each client's features instead of Gaussians, as FLea does when it
     compares itself with CCVR (appendix C.3, "optimal performance").
@@ -56,7 +59,7 @@ class CCVR(Calibrate):
     epochs, lr, batch: of the classifier's training, by SGD with momentum 0.9.
     every: calibrate at every evaluation, not only at the last; each asks all clients again.
 
-    No official code was found, and how the classifier is trained is ours; others draw 100 to 2,000 features of a class
+    No official code was found, and how the classifier is trained is ours. Others draw 100 to 2,000 features of a class
     and train for one to ten epochs. A class that nobody holds is not drawn. A single sample of a class has no
     covariance: its features are its mean. Who holds nothing is not asked.
     """

@@ -21,14 +21,14 @@ LEFT_OUT = -1e4
 class FedNTD(Objective):
     """Keeps the global model's view of the not-true classes (Lee et al., NeurIPS 2022).
 
-    A client minimises CE + beta tau^2 KL(q_g || q), where q and q_g are the softmax of its own and of the global
-    model's logits at temperature tau, both over the classes other than a sample's true one: what was known of other
-    classes is kept, and nothing stops the true one from being learnt. With two classes there is one not-true class,
-    and the term is 0.
+    A client minimises CE + beta tau^2 KL(q_g || q). q and q_g are the softmax of its own and of the global model's
+    logits at temperature tau, both over the classes other than a sample's true one. So what was known of other classes
+    is kept, and nothing stops the true one from being learnt. With two classes there is one not-true class, and the
+    term is 0.
 
-    beta, tau: 1 and 1, as in the authors' settings and in FLea's code (the authors' class defaults to tau 3).
-    The factor tau^2 is their code's. The teacher is the global model of the round, judged with its own batch
-    statistics and without dropout. Of soft labels, the class with the largest share is the true one.
+    beta, tau: 1 and 1, as in the authors' settings and in FLea's code (the authors' class defaults to tau 3). The
+    factor tau^2 is their code's. The teacher is the global model of the round, judged with its own batch statistics and
+    without dropout. Of soft labels, the class with the largest share is the true one.
     """
 
     name: ClassVar[str] = "fedntd"

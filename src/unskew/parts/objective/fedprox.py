@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 class FedProx(Exchange):
     """Pulls a client's model towards the global one (Li et al., MLSys 2020).
 
-    A client minimises F_k(w) + mu/2 ||w - w_t||^2 (eq. 2), with w_t the global model of the round: under SEM in
-    every half, under Phase-shift the newest one it was sent.
+    A client minimises F_k(w) + mu/2 ||w - w_t||^2 (eq. 2), with w_t the global model of the round: under SEM in every
+    half, under Phase-shift the newest one it was sent.
 
     mu: mu of eq. 2; by default 0.01, the SEM paper's (the authors' grid is 0.001 to 1, SEM's code has 0.1).
-    adaptive: the authors' heuristic instead of a fixed mu, which ``mu`` then only starts (by default at 0):
-    mu grows by 0.1 when the global loss rises and shrinks by 0.1, not below 0, after it has fallen five rounds in
-    a row. The paper does not say where that loss is measured; here it is the loss of the model that a round began
-    with on the data of those who answer, weighted by their samples.
+
+    adaptive: the authors' heuristic instead of a fixed mu; ``mu`` is then where it starts (by default at 0). It grows
+    by 0.1 when the global loss rises. It shrinks by 0.1, not below 0, when the loss has fallen five rounds in a row.
+    The paper does not say where that loss is measured. Here it is the loss of the model that a round began with, on the
+    data of those who answer, weighted by their samples.
     """
 
     name: ClassVar[str] = "fedprox"

@@ -51,26 +51,29 @@ class MixedOut(Out):
 class FLea(Exchange):
     """Trains on features mixed with those that last round's clients shared (Xia et al., FLea, KDD 2024).
 
-    The model is cut at a layer. A client mixes its own features f there with shared ones, f~ = b f + (1 - b) f^F
-    and y~ = b y + (1 - b) y^F with b ~ Beta(a, a) for every sample (eq. 2), and minimises
-    L = L_clf + lambda1 L_dis + lambda2 L_dec (eq. 6): the cross-entropy of f~ (eq. 3), KL(p_local || p_global) on f~
-    (eq. 4), and the distance correlation of samples and features in its squared form (eq. 8; eq. 5 prints the
-    denominator wrongly). After the round, those who took part are sent the new model (algorithm 1, line 15: a second
-    download) and share the features, under it, of a fixed share of their samples. The server keeps those of one
-    round. Without shared features, in the first round, a client goes on with its own.
+    The model is cut at a layer. A client mixes its own features f there with shared ones, f~ = b f + (1 - b) f^F and y~
+    = b y + (1 - b) y^F, with b ~ Beta(a, a) for every sample (eq. 2). It minimises L = L_clf + lambda1 L_dis + lambda2
+    L_dec (eq. 6): the cross-entropy of f~ (eq. 3), KL(p_local || p_global) on f~ (eq. 4), and the distance correlation
+    of samples and features in its squared form (eq. 8; eq. 5 prints the denominator wrongly).
+
+    After the round, those who took part are sent the new model (algorithm 1, line 15: a second download). They share
+    the features, under it, of a fixed share of their samples. The server keeps those of one round. Without shared
+    features, in the first round, a client goes on with its own.
 
     layer: where to cut, a name of the model's ``layers``; ``last`` is what its classifier sees.
     share: alpha; a client shares floor(alpha n) features. a: of the Beta distribution. distil, decor: lambda1, lambda2.
     store: a shared number takes as many bytes as the run's own (full: 4), two (half) or one (byte).
-    variant: ``code`` follows the authors' repository (XTxiatong/FLea) where it differs. Cross-entropy on the unmixed
-    batch as well as on the mixed one, which is cut to the shorter of the client's and the buffer's batch;
-    KL(p_global || p_local) on unmixed shared features; the root of the correlation, with lambda2 falling to a third
-    over 20 rounds (3 to 1); samples to share drawn with replacement; a first round of three times the epochs with
-    lambda1 halved. Its learning rates, its new Adam in every step and its data are settings of a run.
+    variant: ``code`` follows the authors' repository (XTxiatong/FLea) where it differs:
+    - cross-entropy also on the unmixed batch; the mixed batch is as short as the shorter of client's and buffer's;
+    - KL(p_global || p_local), on unmixed shared features;
+    - the root of the correlation, with lambda2 falling to a third over 20 rounds (3 to 1);
+    - samples to share drawn with replacement;
+    - a first round of three times the epochs, with lambda1 halved.
+    Its learning rates, its new Adam in every step and its data are settings of a run.
 
-    Left open, and taken: which samples are shared is drawn once, as in the code; the teacher judges in evaluation
-    mode, as in the code, and its opinion is a constant in the gradient; whoever's update landed shares, so that under
-    Phase-shift it is those who finish. A client of fewer than 1/alpha samples shares nothing, and the log counts it.
+    Left open, and taken: which samples are shared is drawn once, as in the code. The teacher judges in evaluation mode,
+    as in the code, and is a constant in the gradient. Whoever's update landed shares, so under Phase-shift it is those
+    who finish. A client of fewer than 1/alpha samples shares nothing, and the log counts it.
 
     Where clients hold few classes, the printed loss with the paper's lambda2 = 3 empties the features
     (docs/methods/flea.md, what decor=3 does); ``variant=code`` or ``decor=0.3`` do not.

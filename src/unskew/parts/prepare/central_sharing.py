@@ -27,8 +27,8 @@ from unskew.seeds import generator
 class CentralSharing(Prepare):
     """Collects a share of everybody's samples at the server and sends them to all (Zhao et al., 2018).
 
-    As DACA compares with it (figure 6): clients upload beta of all samples together, each in proportion to what it
-    holds, and the server multicasts them to every client, who keeps those it did not have. Collecting takes as long as
+    As DACA compares with it (figure 6), clients upload beta of all samples together, each in proportion to what it
+    holds. The server multicasts them to every client, which keeps those it did not have. Collecting takes as long as
     the slowest upload, distributing as the worst link; both are in the log. Zhao et al. assume that the server has such
     a set of its own; here it comes from the clients.
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class PhaseShift(Schedule):
     """Keeps clients for n rounds and lets them upload once, out of phase (thesis, algorithms 2 and 3).
 
-    The active clients form a queue of n groups, and every one of them trains each round. The newest group starts
-    from the global model; the others first correct their own, w <- N/(n_k + N) w_t + n_k/(n_k + N) w (algorithm 3,
-    line 8), with N the samples behind the last aggregate: of the uploads that landed, an older one that came late
-    included. Only the oldest group uploads, and only its models are combined; then it leaves, and cohort/n clients
-    join. In the last round every active client uploads. Every download is matched by 1/n uploads: (n + 1)/(2n) of
-    FedAvg's traffic (eq. 4.2).
+    The active clients form a queue of n groups, and every one of them trains each round. The newest group starts from
+    the global model. The others first correct their own, w <- N/(n_k + N) w_t + n_k/(n_k + N) w (algorithm 3, line 8).
+    N is the samples behind the last aggregate: of the uploads that landed, late ones of earlier rounds included. Only
+    the oldest group uploads, and only its models are combined; then it leaves, and cohort/n clients join. In the last
+    round every active client uploads. Every download is matched by 1/n uploads: (n + 1)/(2n) of FedAvg's traffic (eq.
+    4.2).
 
     n: the number of phases, at most the number of clients; 1 is a plain round. The cohort counts active clients;
     where n does not divide it, the groups' sizes differ by one.
@@ -37,8 +37,8 @@ class PhaseShift(Schedule):
     as many rounds the epochs and the traffic are FedAvg's, in more frequent rounds.
 
     Taken where the thesis is silent: the queue starts full, and who has no model yet starts from the global one
-    (section 4.5.3 has clients upload after one round); a client that is lost leaves the queue and its group is not
-    filled up; n_k and N are the samples that updates weigh; the base method measures drift from the newest global
+    (section 4.5.3 has clients upload after one round). A client that is lost leaves the queue, and its group is not
+    filled up. n_k and N are the samples that updates weigh. The base method measures drift from the newest global
     model. The log gives the EMD of each phase's joint data, newest first, and the mean EMD between two phases.
     """
 

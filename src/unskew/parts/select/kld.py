@@ -21,22 +21,22 @@ from unskew.errors import InputError
 class KLD(Select):
     """Picks clients until their joint data is nearly even over the classes (Seol & Kim, algorithm 2).
 
-    The round's willing clients are sorted by size, the largest first; the first one is taken whole, and the size m of
-    its largest class caps every class from then on. While the Kullback-Leibler divergence of v_r, the data gathered
-    so far, from the uniform distribution is not below ``threshold``, and fewer than ``h`` clients are in, the next
+    The round's willing clients are sorted by size, the largest first. The first one is taken whole, and the size m of
+    its largest class caps every class from then on. v_r is the data gathered so far. While its Kullback-Leibler
+    divergence from the uniform distribution is not below ``threshold``, and fewer than ``h`` clients are in, the next
     client that holds the scarcest class is taken, with s_k = min(m - v_r, n_k) of each class (lines 15-17, with the v_r
     from before it was taken). A client trains on s_k samples of each class, drawn anew each round, and its update
     weighs what it trained on (eq. 2).
 
     threshold: theta_KLD, in nats. h: the most clients of a round; never more than the run's cohort are taken either.
     willing: how many clients want to take part in a round, drawn at random: a share below 1, a number, or ``all``.
-    Section 4.2 chooses among the willing and does not say how many there are; were they all clients in every round,
-    fixed counts would have the same clients train for ever.
+    Section 4.2 chooses among the willing and does not say how many there are. If all clients were willing in every
+    round, fixed counts would have the same clients train for ever.
     search: ``onward`` goes on down the list from the client taken last and around its end, as the printed loop does;
     ``top`` begins at the largest again.
 
     Left open, and taken: clients of equal size, and classes equally scarce, come in an order drawn for the round. A
-    class that no willing client holds (any more) is passed over for the next scarcest; where no class below m can be
+    class that no willing client holds (any more) is passed over for the next scarcest. Where no class below m can be
     added to, selection ends with whom it has.
     """
 
