@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, told_once, wide_blocks
+from unskew.arrays import MANY_ROWS, NUMBERS_AT_ONCE, Array, added, in_few_bytes, told_once, wide_blocks
 from unskew.core.roster import Roster
 from unskew.data import Dataset, Federation
 from unskew.data.federation import census
@@ -25,20 +25,20 @@ from unskew.testing.toy_federation import tiny
 )
 def test_many_numbers_take_the_smallest_type_that_holds_them(most: int, kind: type) -> None:
     """A few are int64, as anybody expects of an array of numbers."""
-    values = np.zeros(MANY, np.int64)
+    values = np.zeros(MANY_ROWS, np.int64)
     values[-1] = most
     assert in_few_bytes(values, most).dtype == kind
     assert np.array_equal(in_few_bytes(values, most), values)
     assert in_few_bytes(values[-5:], most).dtype == np.int64
-    assert in_few_bytes(values[-5:], most, of=MANY).dtype == kind
+    assert in_few_bytes(values[-5:], most, of=MANY_ROWS).dtype == kind
 
 
 def test_many_equal_numbers_are_told_once() -> None:
     """They read as any int64; unequal ones and few are what they were."""
-    equal, unequal = np.full(MANY, 300, np.uint16), np.arange(MANY, dtype=np.int32)
+    equal, unequal = np.full(MANY_ROWS, 300, np.uint16), np.arange(MANY_ROWS, dtype=np.int32)
     assert told_once(equal).strides == (0,)
-    assert told_once(equal)[[5, MANY - 1]].tolist() == [300, 300]
-    assert (told_once(equal) * 1000).sum() == MANY * 300_000
+    assert told_once(equal)[[5, MANY_ROWS - 1]].tolist() == [300, 300]
+    assert (told_once(equal) * 1000).sum() == MANY_ROWS * 300_000
     for values in (equal[:-1], unequal):
         assert told_once(values).strides == (8,)
         assert np.array_equal(told_once(values), values)
@@ -46,7 +46,7 @@ def test_many_equal_numbers_are_told_once() -> None:
 
 def test_wide_blocks_are_the_bytes_of_all_in_int64() -> None:
     """So that a checksum says the same whatever lists are kept in."""
-    values = np.arange(2 * BLOCK + 3, dtype=np.int32)
+    values = np.arange(2 * NUMBERS_AT_ONCE + 3, dtype=np.int32)
     digest = hashlib.sha256()
     for block in wide_blocks(values):
         digest.update(block.data)
@@ -57,7 +57,7 @@ def test_wide_blocks_are_the_bytes_of_all_in_int64() -> None:
 def crowd() -> Federation:
     """Clients of 0 to 4 samples out of 300, a tenth more clients than are many."""
     rng = np.random.default_rng(0)
-    clients = MANY + MANY // 10
+    clients = MANY_ROWS + MANY_ROWS // 10
     data = Dataset(
         "many", rng.random((300, 2), np.float32), rng.integers(0, 3, 300), np.zeros((1, 2), np.float32),
         np.zeros(1, np.int64), ("a", "b", "c"), kind="table",
@@ -113,11 +113,11 @@ def test_of_a_crowds_label_counts_no_table_is_kept_before_somebody_asks_for_one(
 
 def test_a_crowd_of_equal_clients_says_once_how_much_each_holds(crowd: Federation) -> None:
     """Here, and where a roster has travelled to."""
-    equal = Federation(crowd.dataset, np.resize(np.arange(300), 2 * MANY), 2 * np.arange(MANY + 1))
+    equal = Federation(crowd.dataset, np.resize(np.arange(300), 2 * MANY_ROWS), 2 * np.arange(MANY_ROWS + 1))
     for found in (Roster.of(equal), pickle.loads(pickle.dumps(Roster.of(equal)))):
         assert found.sizes.strides == found.budget.strides == found.weigh.strides == (0,)
         assert found.sizes.dtype == np.int64
-        assert found.sizes.tolist() == [2] * MANY
+        assert found.sizes.tolist() == [2] * MANY_ROWS
 
 
 def test_a_crowds_roster_travels_in_few_bytes(crowd: Federation) -> None:
@@ -177,12 +177,12 @@ def test_sums_are_told_once_where_both_are() -> None:
 
 def test_a_partition_of_many_and_its_federation_have_the_same_lists() -> None:
     """Not a copy in eight bytes a place beside one in few; what a client holds is told in int64."""
-    labels = np.random.default_rng(0).integers(0, 3, 2 * MANY)
+    labels = np.random.default_rng(0).integers(0, 3, 2 * MANY_ROWS)
     data = Dataset(
-        "many", np.zeros((2 * MANY, 1), np.float32), labels, np.zeros((1, 1), np.float32),
+        "many", np.zeros((2 * MANY_ROWS, 1), np.float32), labels, np.zeros((1, 1), np.float32),
         np.zeros(1, np.int64), ("a", "b", "c"), kind="table",
     )  # fmt: skip
-    dealt = partition(data, "iid", clients=MANY, seed=1)
+    dealt = partition(data, "iid", clients=MANY_ROWS, seed=1)
     federation = dealt.federation(data)
     assert federation.indices is dealt.indices
     assert federation.offsets is dealt.offsets

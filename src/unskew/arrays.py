@@ -13,17 +13,18 @@ Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
 """Whole numbers: of clients, of samples, of positions in a list."""
 
-MANY = 100_000
-"""Numbers of which it matters what one takes: a million clients have as many rows, and lists ten times as long."""
+MANY_ROWS = 100_000
+"""Rows from which on it matters how many bytes each takes: a million clients have a million rows, and lists that are
+ten times as long."""
 
-BLOCK = 1 << 17
-"""Numbers that are worked on at a time where all of them at once would take as much memory as they themselves."""
+NUMBERS_AT_ONCE = 1 << 17
+"""Numbers worked on at a time, where working on all at once would take as much memory again."""
 
 
 def small_type(most: int, rows: int) -> type[np.integer[Any]]:
     """What so many rows of whole numbers from 0 to ``most`` are kept in: the smallest type that holds them; few in
     int64."""
-    kinds = (np.uint8, np.uint16, np.int32) if rows >= MANY else ()
+    kinds = (np.uint8, np.uint16, np.int32) if rows >= MANY_ROWS else ()
     return next((kind for kind in kinds if most <= np.iinfo(kind).max), np.int64)
 
 
@@ -42,7 +43,7 @@ def told_once(values: Array, otherwise: type[np.integer[Any]] | None = np.int64)
     Such a view takes the memory of one number. It is read like any array, and cannot be written to. Unequal ones are of
     type ``otherwise``; as they are where that is None.
     """
-    if len(values) < MANY or (values != values[0]).any():
+    if len(values) < MANY_ROWS or (values != values[0]).any():
         return values if otherwise is None else values.astype(otherwise, copy=False)
     return np.broadcast_to(np.int64(values[0]), values.shape)
 
@@ -59,4 +60,7 @@ def added(values: Array, more: Array) -> Array:
 def wide_blocks(values: Array) -> Iterator[Array]:
     """The same numbers in int64, one stretch after the other."""
     flat = np.ascontiguousarray(values).reshape(-1)
-    return (np.asarray(flat[start : start + BLOCK], "<i8") for start in range(0, len(flat), BLOCK))
+    return (
+        np.asarray(flat[start : start + NUMBERS_AT_ONCE], "<i8")
+        for start in range(0, len(flat), NUMBERS_AT_ONCE)
+    )

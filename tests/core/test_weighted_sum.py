@@ -11,7 +11,7 @@ import torch
 
 from unskew.core import faults, types
 from unskew.core.faults import finite
-from unskew.core.types import BLOCK, Update, expand, moved_by, weighted_sum
+from unskew.core.types import CLIENTS_AT_ONCE, Update, expand, moved_by, weighted_sum
 from unskew.core.visits import change_norms
 
 
@@ -26,7 +26,7 @@ def test_weighted_differences_worked_out_by_hand() -> None:
     }
 
 
-@pytest.mark.parametrize("clients", [1, BLOCK, BLOCK + 1, 3 * BLOCK])
+@pytest.mark.parametrize("clients", [1, CLIENTS_AT_ONCE, CLIENTS_AT_ONCE + 1, 3 * CLIENTS_AT_ONCE])
 def test_how_many_columns_are_summed_at_a_time_changes_no_bit(
     clients: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from unskew.later import torch
 FAMILIES = {"image": image, "series": series, "spectrogram": spectrogram, "vector": vector}
 """By kind of data: samples [b, ...] as float32 and a generator in, altered ones out."""
 
-BLOCK = 256
+SAMPLES_AT_ONCE = 256
 """Samples altered at a time: few enough to stay in the processor's cache."""
 
 
@@ -22,8 +22,8 @@ def alter(dataset: Dataset, samples: Array, rng: np.random.Generator) -> Array:
     """An altered copy of each of these samples of a data set, in its own type."""
     kind = dataset.x.dtype
     made = np.empty((len(samples), *dataset.shape), kind)
-    for start in range(0, len(samples), BLOCK):
-        block = slice(start, start + BLOCK)
+    for start in range(0, len(samples), SAMPLES_AT_ONCE):
+        block = slice(start, start + SAMPLES_AT_ONCE)
         x = torch.from_numpy(samples[block]).to(torch.float32)
         if dataset.kind == "vector":
             x = dataset.normalise(x)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unskew.arrays import BLOCK, Array
+from unskew.arrays import NUMBERS_AT_ONCE, Array
 from unskew.core.client import Pool
 from unskew.core.engine import Job, RunPlan
 from unskew.core.held import BEFORE, Held, Moment
@@ -98,7 +98,7 @@ class ClientView:
         """The mean of the samples of each group, a row of positions each, normalised, in float64."""
         found = np.empty((len(groups), *self.shape))
         # some at a time: of all together there would be many copies
-        step = max(1, BLOCK // max(1, groups.shape[1] * math.prod(self.shape)))
+        step = max(1, NUMBERS_AT_ONCE // max(1, groups.shape[1] * math.prod(self.shape)))
         for first in range(0, len(groups), step):
             some = groups[first : first + step]
             samples = self.held.x(some.reshape(-1)).astype(np.float64)

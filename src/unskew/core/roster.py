@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from unskew.arrays import BLOCK, MANY, Array, added, in_few_bytes, small_type, told_once
+from unskew.arrays import MANY_ROWS, NUMBERS_AT_ONCE, Array, added, in_few_bytes, small_type, told_once
 from unskew.core.sharing import Sharing
 from unskew.data.aside import Purpose
 from unskew.data.dataset import Dataset
@@ -118,7 +118,7 @@ class Roster:
     def look_at_counts(self, clients: Array | slice = EVERYBODY) -> Array:
         """The rows of these clients, in a small integer type. Where clients are very many, the rows are counted when
         somebody asks and no table of all is kept: a round looks at its cohort, and most methods at nobody."""
-        if callable(self._counts) and self.clients >= MANY:
+        if callable(self._counts) and self.clients >= MANY_ROWS:
             return self._counts(clients)
         return self.small_counts[clients]
 
@@ -128,7 +128,7 @@ class Roster:
 
     def count_blocks(self) -> Iterator[Array]:
         """The label counts of all clients, some at a time."""
-        step = max(1, BLOCK // self.dataset.classes)
+        step = max(1, NUMBERS_AT_ONCE // self.dataset.classes)
         return (self.counts_of(slice(first, first + step)) for first in range(0, self.clients, step))
 
     @property

@@ -27,7 +27,7 @@ Shape = tuple[int, ...]
 
 NOBODY: Ids = np.zeros(0, np.int64)
 
-BLOCK = 8
+CLIENTS_AT_ONCE = 8
 """Clients summed at a time. Sums over clients are always taken in blocks of this many, in cohort order. Workers hold
 whole blocks, so their number does not change a bit of the result."""
 
@@ -128,8 +128,8 @@ def _weighted_sum(given: Tensor, weights: Tensor, less: Tensor | None) -> Tensor
     for left in range(0, given.shape[1], step):
         columns = slice(left, left + step)
         base = less[:1, columns].to(torch.float64) if less is not None and shared else None
-        for start in range(0, given.shape[0], BLOCK):
-            block = slice(start, start + BLOCK)
+        for start in range(0, given.shape[0], CLIENTS_AT_ONCE):
+            block = slice(start, start + CLIENTS_AT_ONCE)
             here = given[block, columns].to(torch.float64, copy=True)
             if base is not None:
                 here -= base

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 AT_ONCE = 64 << 20
 """Bytes of models whose change is looked at together: of many large models no second copy is made."""
 
-LONG = 2**14
-"""Numbers in a row from which on a processor goes through rows one by one, three times as fast as along one axis."""
+LONG_ROW = 2**14
+"""Numbers in a row from which a CPU goes through rows one by one, which is then three times as fast as along one
+axis."""
 
 
 def visit_told(leg: Leg, update: Update) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def change_norms(update: Update) -> list[float] | None:
 def _row_norms(ends: Tensor, begins: Tensor) -> Tensor:
     """The norm of the change in each row of two tables."""
     step = max(1, AT_ONCE // max(1, ends[:1].nbytes))
-    if ends.device.type == "cpu" and ends.shape[1] >= LONG:
+    if ends.device.type == "cpu" and ends.shape[1] >= LONG_ROW:
         step = 1
     changes = (ends[at : at + step] - begins[at : at + step] for at in range(0, len(ends), step))
     return torch.cat([torch.linalg.vector_norm(c, dim=1, dtype=torch.float64) for c in changes])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.arrays import BLOCK, Array, in_few_bytes, small_type, told_once
+from unskew.arrays import NUMBERS_AT_ONCE, Array, in_few_bytes, small_type, told_once
 from unskew.data.aside import Aside, Purpose, Split, refuse_nothing, split_clients, split_pool
 from unskew.data.dataset import Dataset, Kind
 from unskew.errors import InputError
@@ -35,9 +35,9 @@ def census(y: Array, indices: Array, offsets: Array, classes: int) -> Array:
     end, first = int(offsets[-1]), 0
     while first < clients:
         # of the type of the offsets, which would all be converted otherwise
-        reach = offsets.dtype.type(min(end, int(offsets[first]) + BLOCK))
+        reach = offsets.dtype.type(min(end, int(offsets[first]) + NUMBERS_AT_ONCE))
         last = int(np.searchsorted(offsets, reach, side="right")) - 1
-        last = max(first + 1, min(last, clients, first + BLOCK // classes))
+        last = max(first + 1, min(last, clients, first + NUMBERS_AT_ONCE // classes))
         owner = np.repeat(np.arange(last - first, dtype=np.int64), sizes[first:last])
         cell = owner * classes + y[indices[offsets[first] : offsets[last]]]
         counts[first:last] = np.bincount(cell, minlength=(last - first) * classes).reshape(-1, classes)

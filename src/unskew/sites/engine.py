@@ -44,8 +44,8 @@ ROOM = 64 * 2**20
 AT_ONCE = 256 * 2**20
 """Bytes of models that clients keep and that are judged together."""
 
-WIDEST = 128
-"""How many times as many numbers as a sample has a layer may make of it."""
+WIDEST_LAYER = 128
+"""A layer may put out so many times as many numbers as a sample has."""
 
 Found = TypeVar("Found")
 
@@ -168,7 +168,7 @@ class Sites:
                     raise BadMessage("an answer holds numbers that are not finite")
             return answers
 
-        numbers = int(np.prod(job.roster.dataset.shape)) * WIDEST
+        numbers = int(np.prod(job.roster.dataset.shape)) * WIDEST_LAYER
         most = sum(int(n) for n in job.roster.sizes[clients]) * numbers * 8 + len(clients) * MODELS * nbytes(
             model
         )

@@ -17,8 +17,8 @@ from unskew.seeds import generator
 def test_running_sums_are_the_sums_of_all_before(clients, classes, most, cells, monkeypatch):
     """At any decay, for the first, the last and any client, empty ones among them; of sums for each client, and of so
     few that some or all are looked at."""
-    monkeypatch.setattr(repeats, "CELLS", cells)
-    monkeypatch.setattr(repeats, "SAMPLES", 10**9)
+    monkeypatch.setattr(repeats, "MOST_SUMS", cells)
+    monkeypatch.setattr(repeats, "SAMPLES_A_SUM", 10**9)
     rng = generator(0, "repeats", clients)
     counts = rng.integers(0, most, (clients, classes)) * (rng.random((clients, classes)) < 0.6)
     roster = Roster(holding([[1] * classes]).dataset, counts.sum(1), counts=counts)

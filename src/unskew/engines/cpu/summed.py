@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from unskew.core.engine import Job
-from unskew.core.types import BLOCK, TREES, VECTORS, Ids, Leg, Tree, Update, nbytes
+from unskew.core.types import CLIENTS_AT_ONCE, TREES, VECTORS, Ids, Leg, Tree, Update, nbytes
 
 LARGEST_STACK = 256 * 2**20
 """Bytes of models in one cohort from which only their sum is kept."""
@@ -89,4 +89,4 @@ def raw_weights(job: Job, examples: Tensor) -> Tensor:
 
 def blocks(rows: Ids) -> list[Ids]:
     """The rows that are summed together: fixed, in cohort order."""
-    return [rows[i : i + BLOCK] for i in range(0, len(rows), BLOCK)]
+    return [rows[i : i + CLIENTS_AT_ONCE] for i in range(0, len(rows), CLIENTS_AT_ONCE)]

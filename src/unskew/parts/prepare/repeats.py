@@ -7,15 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unskew.arrays import BLOCK, MANY, Array, in_few_bytes
+from unskew.arrays import MANY_ROWS, NUMBERS_AT_ONCE, Array, in_few_bytes
 from unskew.core.roster import Roster
 from unskew.core.types import Ids
 
-CELLS = 1 << 18
-"""Numbers that running sums are kept in, however many clients there are; or one for every ``SAMPLES`` samples."""
-SAMPLES = 32
+MOST_SUMS = 1 << 18
+"""Running sums that are kept, however many clients there are; or one for every ``SAMPLES_A_SUM`` samples, if that is
+more."""
+SAMPLES_A_SUM = 32
 
-ASKED = 20
+CLIENTS_ASKED = 20
 """Clients that a round asks for, about."""
 
 
@@ -37,7 +38,7 @@ class RunningSums:
     The level depends on a client's size alone, and common sizes are few however many clients there are. So for every
     common size and every whole level, sums are kept: how many samples the clients of that size repeat that come before
     every ``stride``-th client. The clients between that one and the one asked for are looked at, and so are all clients
-    of rare sizes. Memory is bounded (``CELLS``): with more clients, or more common sizes, the stride is longer.
+    of rare sizes. Memory is bounded (``MOST_SUMS``): with more clients, or more common sizes, the stride is longer.
     """
 
     stride: int
@@ -51,10 +52,10 @@ class RunningSums:
     def of(roster: Roster) -> RunningSums:
         classes = roster.dataset.classes
         sizes, members = _sizes(roster)
-        cells = max(CELLS, int(sizes @ members) // SAMPLES)
+        cells = max(MOST_SUMS, int(sizes @ members) // SAMPLES_A_SUM)
         levels = lifted_to(sizes, classes, 1.0).astype(np.int64) + 1
         # a size has a column a level, which make the stride longer: only where that has fewer clients looked at
-        common = members >= levels * ASKED / 2 * roster.clients / cells
+        common = members >= levels * CLIENTS_ASKED / 2 * roster.clients / cells
         sizes, levels = sizes[common], levels[common]
         start, width = np.cumsum(levels) - levels, int(levels.sum())
         stride = max(1, -(-roster.clients * width // cells))
@@ -81,7 +82,7 @@ class RunningSums:
             table[:, 1:] = np.cumsum(table, axis=1)[:, :-1]
             table[:, 0] = 0
         np.cumsum(sums, axis=0, out=sums)
-        sums, others = in_few_bytes(sums, int(sums.max(initial=0)), of=MANY), np.concatenate(rare)
+        sums, others = in_few_bytes(sums, int(sums.max(initial=0)), of=MANY_ROWS), np.concatenate(rare)
         return RunningSums(stride, sizes, start, sums, others, roster.look_at_counts(others))
 
     def before(self, clients: Ids, decay: float, roster: Roster) -> Array:
@@ -94,7 +95,7 @@ class RunningSums:
         found = self.sums[row[:, None], column].sum(1, dtype=np.int64)
         owner = np.repeat(np.arange(len(clients)), left)
         between = np.arange(len(owner)) - np.repeat(np.cumsum(left) - clients, left)
-        step = max(1, BLOCK // roster.dataset.classes)
+        step = max(1, NUMBERS_AT_ONCE // roster.dataset.classes)
         for some in (slice(at, at + step) for at in range(0, len(owner), step)):
             held = roster.counts_of(between[some])
             more = additions(held, decay).sum(1)

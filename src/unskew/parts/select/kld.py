@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from unskew.arrays import BLOCK, Array, small_type
+from unskew.arrays import NUMBERS_AT_ONCE, Array, small_type
 from unskew.core.ledger import NUMBER_BYTES
 from unskew.core.roster import Roster
 from unskew.core.slot_names import LABEL_COUNTS
@@ -107,7 +107,7 @@ def largest_first(clients: Ids, sizes: Array) -> Ids:
     most = int(sizes.max(initial=0))
     # numbers of one or two bytes are ordered many times faster
     behind = np.empty(len(clients), small_type(most, len(clients)))
-    for some in (slice(at, at + BLOCK) for at in range(0, len(clients), BLOCK)):
+    for some in (slice(at, at + NUMBERS_AT_ONCE) for at in range(0, len(clients), NUMBERS_AT_ONCE)):
         behind[some] = most - sizes[clients[some]]
     return clients[np.argsort(behind, kind="stable")]
 
