@@ -21,7 +21,7 @@ import numpy as np
 from unskew.engines.cluster.connect import Connection
 from unskew.engines.cluster.hand import AskedPiece, Flat, Hand, Laid, kept
 from unskew.engines.cluster.near import Lent, Neighbour, neighbour
-from unskew.engines.cpu.pieces import Judgement
+from unskew.engines.cpu.pieces import Judgement, LegToPlay
 from unskew.engines.cpu.workers import ATTEMPTS, Board
 from unskew.errors import RunFailed, one_line
 from unskew.version import __version__
@@ -87,7 +87,7 @@ class ClusterCrew:
         self.actors: list[Actor] = []
         self.boards: dict[str, Board] = {}
         self.lent: dict[str, Lent] = {}  # those that actors on this machine write on
-        self.leg: Any = None  # the one that is played, without its models
+        self.leg: LegToPlay | None = None  # the one that is played
         self.refs: dict[str, Any] = {}
         self.versions: dict[str, int] = {}
         self.looked = self.worked = 0.0
@@ -181,15 +181,15 @@ class ClusterCrew:
     def _show_models(self, judged: bool) -> None:
         """Put the leg's models where every node can read them: what all begin with, and what drift is measured by."""
         board = self.boards["models"]
-        order = None if judged else self.leg[0]
-        if order is None or order.stacked:
+        played = None if judged else self.leg
+        if played is None or played.leg.stacked:
             rows = board.flat[:1]
-        elif order.anchor is None:
+        elif played.leg.anchor is None:
             rows = board.flat[1:2]
         else:
             rows = board.flat[:2]
         flat = Flat(board.names, board.shapes, rows.numpy().copy())
-        self._put("leg", (None if judged else self.leg, flat))
+        self._put("leg", (played, flat))
 
     def _bundled(self, work: Sequence[Any]) -> deque[list[int]]:
         """Pieces in the order given; small ones several at a time, so that messages do not cost more than work."""
@@ -223,7 +223,7 @@ class ClusterCrew:
 
     def _starts(self, piece: Any) -> Any:
         """The models that a piece's clients begin with, where each has its own."""
-        if isinstance(piece, Judgement) or not self.leg[0].stacked:
+        if isinstance(piece, Judgement) or self.leg is None or not self.leg.leg.stacked:
             return None
         return self.boards["models"].flat.numpy()[1 + np.asarray(piece.rows)]
 

@@ -13,11 +13,12 @@ import torch
 
 from unskew.arrays import Array
 from unskew.core.client import ClientResult
-from unskew.core.types import Ids, Leg
+from unskew.core.types import Ids
 from unskew.data.mapped import Mapped
 from unskew.engines.cluster.near import Lent, Rows, this_machine
 from unskew.engines.cpu.pieces import (
     Judgement,
+    LegToPlay,
     SharedPool,
     WorkPiece,
     answer,
@@ -151,9 +152,9 @@ def _alone(
     Trained models go on a board of the actor's own, which travels; or, where the server is near, into their rows of its
     board.
     """
-    order, *rest = setup["leg"]
+    told: LegToPlay = setup["leg"]
     flat: Flat = setup["flat"]
-    leg: Leg = order
+    leg = told.leg
     piece: WorkPiece = asked.piece
     rows, shown = piece.rows, tensor_of(flat.rows)
     if asked.starts is not None:
@@ -173,7 +174,7 @@ def _alone(
     if piece.adds is not None:
         work.adds = 0, piece.adds[1]
     cut = replace(leg, clients=leg.clients[rows], settings=leg.settings.rows(rows))
-    return setup | {"leg": (cut, *rest), "models": model, name: board}, work, board
+    return setup | {"leg": told._replace(leg=cut), "models": model, name: board}, work, board
 
 
 def _answer_on_gpu(engine: FastGPU, setup: dict[str, Any], work: Any) -> Any:

@@ -28,7 +28,7 @@ from unskew.core.task import Answers
 from unskew.core.types import Ids, Leg, Tree, Update
 from unskew.data.mapped import is_mapped
 from unskew.engines.carrier import Carrier, InProcess
-from unskew.engines.cpu.pieces import Judgement, SharedPool, WorkPiece, answer, as_sent, shareable
+from unskew.engines.cpu.pieces import Judgement, LegToPlay, SharedPool, WorkPiece, answer, as_sent, shareable
 from unskew.engines.cpu.summed import Summed, blocks, only_sum, raw_weights, sum_is_all
 from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.here import Here
@@ -278,9 +278,11 @@ class FastCPU(Here):
         """Whoever carries the work out."""
         return InProcess(answer) if self.count == 1 else Crew(self.count, answer, self.loads_script)
 
-    def _tell_leg(self, order: Leg, given: RoundInputs) -> None:
-        """What the clients of a leg are asked for, without models."""
-        self._tell("leg", (order, as_arrays(dict(given.shared)), given.moment, given.decay, given.cohort))
+    def _tell_leg(self, leg: Leg, round_inputs: RoundInputs) -> None:
+        """Tell what the clients of a leg are asked for; the leg is without its models."""
+        shared = as_arrays(dict(round_inputs.shared))
+        told = LegToPlay(leg, shared, round_inputs.moment, round_inputs.decay, round_inputs.cohort)
+        self._tell("leg", told)
 
     def _tell(self, name: str, value: Any) -> None:
         if self.crew is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from unskew.core.client import ClientJob, ClientResult, Handed
 from unskew.core.dispatch import make_client_job
 from unskew.core.engine import Job, RoundInputs
 from unskew.core.exchanged_rows import pad_varying
+from unskew.core.held import Moment
 from unskew.core.holdings import Holdings
 from unskew.core.step import LocalTraining
 from unskew.core.store import ClientStore
@@ -47,6 +48,16 @@ class SharedPool:
             k: v.open() if isinstance(v, Mapped) else v.numpy() for k, v in self.tensors.items()
         }
         return Dataset(**arrays, **self.rest)
+
+
+class LegToPlay(NamedTuple):
+    """A leg as those who carry out its pieces are told of it: without models, which lie on boards."""
+
+    leg: Leg
+    shared: dict[str, Any]  # what parts hand out, as arrays
+    moment: Moment
+    decay: float
+    cohort: int
 
 
 @dataclass
@@ -110,14 +121,15 @@ def leg_of(
     job: Job = setup["job"]
     models: Board = setup["models"]
     holdings = holdings_of(setup, dataset)
-    leg, shared, moment, decay, cohort = setup["leg"]
+    told: LegToPlay = setup["leg"]
+    leg = told.leg
     rows = models.tree()
     start = {k: v[1:] for k, v in rows.items()} if leg.stacked else models.row(1)
     anchor = None if leg.anchor is None else _there(models.row(0), device)
     leg = replace(leg, start=_there(start, device), anchor=anchor)
     store = ClientStore(as_tensors(work.memories))
-    given = _there(as_tensors(shared), device)
-    return leg, RoundInputs(job.roster, given, store, moment, decay, cohort), holdings
+    shared = _there(as_tensors(told.shared), device)
+    return leg, RoundInputs(job.roster, shared, store, told.moment, told.decay, told.cohort), holdings
 
 
 def client_jobs_of(
