@@ -24,7 +24,6 @@ class FedProx(Exchange):
     half, under Phase-shift the newest one it was sent.
 
     mu: mu of eq. 2; by default 0.01, the SEM paper's (the authors' grid is 0.001 to 1, SEM's code has 0.1).
-
     adaptive: the authors' heuristic instead of a fixed mu; ``mu`` is then where it starts (by default at 0). It grows
     by 0.1 when the global loss rises. It shrinks by 0.1, not below 0, when the loss has fallen five rounds in a row.
     The paper does not say where that loss is measured. Here it is the loss of the model that a round began with, on the
