@@ -112,6 +112,11 @@ BY_SAMPLE = ("auc",)
 """Metrics that need every answer, not counts alone: they are known of the server's own samples only."""
 
 
+def number_or_none(value: float) -> float | None:
+    """A number that JSON has; None for what is not finite, as all is that comes of a model that has diverged."""
+    return float(value) if math.isfinite(value) else None
+
+
 def validation_key(key: str) -> str:
     """What a metric of the test set is called on the samples set aside for validation."""
     return key.replace("global_test_", "validation_", 1)

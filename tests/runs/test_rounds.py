@@ -274,11 +274,12 @@ def test_measurements_of_a_run_that_explodes_are_null(tmp_path: Path) -> None:
 
 def test_a_diverged_model_has_no_correlation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part whose correlation is not a number is left out of the line; a divergence is null."""
-    from unskew.runs.measure import correlation_watch, finite
+    from unskew.readings import number_or_none
+    from unskew.runs.measure import correlation_watch
 
     monkeypatch.setattr("unskew.runs.correlation.watch", lambda *_: lambda model: {"a": 0.5, "b": np.nan})
     assert correlation_watch(ready(Method()).run)({}) == {"a": 0.5}
-    assert [finite(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
+    assert [number_or_none(value) for value in (1.5, np.nan, np.inf)] == [1.5, None, None]
 
 
 def test_the_log_as_a_table(whole: Run) -> None:

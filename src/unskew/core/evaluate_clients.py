@@ -74,8 +74,8 @@ def judge_own_models(run: RunPlan, state: State, clients: bool = False) -> dict[
         table["stale"][torch.from_numpy(who)] = True
     stale = np.flatnonzero(table["stale"].numpy()).tolist()
     with working("clients' models judged", len(stale)) as advance:
-        for client, model in zip(stale, _models(run, state, stale), strict=True):
-            for name, value in _one(run, model, client, clients).items():
+        for client, model in zip(stale, _kept_models(run, state, stale), strict=True):
+            for name, value in _judge_one(run, model, client, clients).items():
                 table[name][client] = value
             advance(1)
     table["stale"][:] = False
@@ -103,7 +103,7 @@ def _mean_known(values: Array) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _models(run: RunPlan, state: State, clients: list[int]) -> Iterator[Tree]:
+def _kept_models(run: RunPlan, state: State, clients: list[int]) -> Iterator[Tree]:
     """The models that these clients keep: here, or copies of what clients far away keep themselves."""
     if isinstance(run.engine, Remote):
         yield from run.engine.kept_models(run.job, np.array(clients, np.int64), state.clients)
@@ -112,7 +112,7 @@ def _models(run: RunPlan, state: State, clients: list[int]) -> Iterator[Tree]:
         yield {k: v.to(run.device) for k, v in state.clients.get(OWN_MODEL, client, {}).items()}
 
 
-def _one(run: RunPlan, model: Tree, client: int, own: bool) -> dict[str, Any]:
+def _judge_one(run: RunPlan, model: Tree, client: int, own: bool) -> dict[str, Any]:
     """One client's model: right answers by class and every metric on the test set, and accuracy on its own data."""
     sums = run.engine.evaluate(run.job, model)
     run.measuring.asked("clients' own models", 0, model_bytes(run, model))  # the test set is at the server

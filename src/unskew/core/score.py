@@ -17,7 +17,7 @@ from unskew.core.types import Ids, Tree
 from unskew.errors import InputError
 from unskew.metrics.own import Metric
 from unskew.notices import warn
-from unskew.readings import BY_SAMPLE, METRICS, validation_key
+from unskew.readings import BY_SAMPLE, METRICS, number_or_none, validation_key
 
 ACCURACIES = "client accuracies"
 """What models that are tried on clients' own data are counted as."""
@@ -134,9 +134,7 @@ def _score_own(name: str, metric: Metric, sums: Sums) -> float:
 def name_scores(found: dict[str, float], notes: dict[str, Any]) -> dict[str, Any]:
     """Scores as a line of the log has them: by their whole names, None where there is no number."""
     named = {
-        (METRICS[name].key if name in METRICS else f"global_test_{name}"): (
-            value if math.isfinite(value) else None
-        )
+        (METRICS[name].key if name in METRICS else f"global_test_{name}"): number_or_none(value)
         for name, value in found.items()
     }
     first = ("global_test_accuracy", "global_test_loss")  # as logs have always begun

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from unskew.core.types import Leg, Update, as_table, side_by_side
 from unskew.later import torch
+from unskew.readings import number_or_none
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,5 +67,5 @@ def _row_norms(ends: Tensor, begins: Tensor) -> Tensor:
 
 
 def _short(value: float) -> float | None:
-    """Four digits, which are what a picture shows; JSON has no NaN."""
-    return float(f"{value:.4g}") if math.isfinite(value) else None
+    """Four digits, which are what a picture shows."""
+    return number_or_none(float(f"{value:.4g}"))

@@ -23,6 +23,7 @@ from unskew.core.store import ClientStore
 from unskew.core.types import Tree
 from unskew.parts.prepare import Pooled
 from unskew.progress import working
+from unskew.readings import number_or_none
 from unskew.seeds import generator
 
 
@@ -53,11 +54,6 @@ def centralized_twin(run: RunPlan, what: str = "divergence") -> RunPlan:
     return replace(run, job=pooled, engine=engine, faults=type(run.faults)())
 
 
-def finite(value: float) -> float | None:
-    """A number that JSON has; None for what comes of a model that has diverged."""
-    return float(value) if np.isfinite(value) else None
-
-
 def divergence(twin: RunPlan, state: State, twin_params: Tree) -> tuple[float | None, Tree]:
     """The divergence after this round, and the centralised model one round further."""
     t = state.round - 1
@@ -67,7 +63,7 @@ def divergence(twin: RunPlan, state: State, twin_params: Tree) -> tuple[float | 
         float((state.params[k] - after.params[k]).double().square().sum()) for k in twin.job.net.trainable
     )
     size = sum(float(after.params[k].double().square().sum()) for k in twin.job.net.trainable)
-    return finite(np.sqrt(apart / size)), after.params
+    return number_or_none(np.sqrt(apart / size)), after.params
 
 
 class Minimum:
@@ -112,9 +108,9 @@ def gamma(run: RunPlan, model: Tree, steps: int = 500, most: int = 100) -> dict[
     weights = roster.weigh[chosen] / roster.weigh[chosen].sum()
     everything, mean = float(pooled["loss"]), float(np.dot(weights, losses))
     return {
-        "gamma": finite(everything - mean),
-        "global_minimum": finite(everything),
-        "mean_local_minimum": finite(mean),
+        "gamma": number_or_none(everything - mean),
+        "global_minimum": number_or_none(everything),
+        "mean_local_minimum": number_or_none(mean),
         "clients": len(chosen),
         "of_clients": len(holding),
         "steps": steps,

@@ -73,7 +73,7 @@ class FastGPU(Here):
         self.rooms: list[Room] = []
         self._data: DeviceData | None = None
         self._stages: list[Stage] = []  # the last one used comes last
-        self._ahead = Prefetch()
+        self._prefetch = Prefetch()
         if self.device.type == "cuda":
             _arithmetic(precision)
 
@@ -96,7 +96,8 @@ class FastGPU(Here):
         self.device_data(job)  # the model goes to the device before plans are made for it
         round_inputs = self.padded(job, round_inputs)
         client_jobs = [
-            make_client_job(job, leg, int(row), round_inputs, self.holdings, self._ahead.made) for row in rows
+            make_client_job(job, leg, int(row), round_inputs, self.holdings, self._prefetch.made)
+            for row in rows
         ]
         if not client_jobs:
             return gather_results(job, leg, rows, [])
@@ -116,7 +117,7 @@ class FastGPU(Here):
         client_jobs, moved = device_data.make_room(client_jobs)
         if moved:  # captured steps read the pool where it was
             self._stages.clear()
-        self._ahead.begin(leg, round_inputs.t, (each.plan for each in client_jobs))
+        self._prefetch.begin(leg, round_inputs.t, (each.plan for each in client_jobs))
         by_size = sorted(range(len(client_jobs)), key=lambda i: -client_jobs[i].plan.steps)
         blocks: list[tuple[list[int], StackedResults]] = []
         while by_size:
@@ -167,7 +168,7 @@ class FastGPU(Here):
     @property
     def plans_ahead(self) -> tuple[int, int]:
         """After the first leg: how many clients' plans were ready when their leg came, and how many were not."""
-        return self._ahead.ready, self._ahead.late
+        return self._prefetch.ready, self._prefetch.late
 
     def close(self) -> None:
         self._data = None
@@ -204,7 +205,7 @@ class FastGPU(Here):
         stage = self._stage(training, device_data, room, block, keep=KEPT_STAGES if tuned else 1)
         stage.play(block)
         if last:  # while the GPU is at work
-            self._ahead.guess(job, leg, round_inputs)
+            self._prefetch.guess(job, leg, round_inputs)
         return unstack_results(training, device_data.pool, block)
 
     def _stage(
