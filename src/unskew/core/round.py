@@ -108,7 +108,7 @@ class Round:
         return cohort
 
     def train(self, leg: Leg) -> Update:
-        """The update of those who answered with finite numbers; their memories of themselves are stored at once."""
+        """The update of those who answered with finite numbers. What they keep even if no upload lands is stored."""
         faults, leg_of_round = self.run.faults, (self.seed, self.t, self.legs)
         self.ledger.sent(leg, self.shared)
         leg = leg if self.far else self._with_kept_models(leg)
