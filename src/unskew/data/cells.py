@@ -49,6 +49,17 @@ class Place:
         )
 
 
+@dataclass(frozen=True)
+class Kept(Place):
+    """Where rows come from that some of a place's rows are."""
+
+    of: Place
+    rows: Array
+
+    def row(self, k: int) -> str:
+        return self.of.row(int(self.rows[k]))
+
+
 def is_numeric(values: Series, impute: Impute | None, place: Place) -> bool:
     """Numbers; a column of numbers with a few stray words is refused, not taken for a column of words."""
     import pandas

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.data.dataset import Dataset
+from unskew.data.dataset import CLIENT, Dataset
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError
 from unskew.expression import Call, build, parse_one, path_and_options
@@ -34,6 +34,7 @@ def read_once() -> Iterator[None]:
 
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
+"""How a table's file may end."""
 
 
 @accepts_old_names(root="data_folder")
@@ -43,10 +44,10 @@ def load(
     """A data set by its name and options, or your own data by its path.
 
     ``name`` is an expression such as ``"mnist"`` or ``"uci_har(channels=total_acc)"``, or a path to an .npz,
-    .csv, .tsv or .parquet file or a folder of images by class, which may carry options too:
-    ``"readings.csv(label=activity, client=subject)"``. ``options`` are further options by keyword.
-    ``data_folder`` is where published files lie; without it the variable UNSKEW_DATA_FOLDER, and without that the
-    user's cache.
+    .csv, .tsv or .parquet file, a folder of such tables, one for each client, or a folder of images by class. A path
+    may carry options too: ``"readings.csv(label=activity, client=subject)"``, ``"users(folders=client/class)"``.
+    ``options`` are further options by keyword. ``data_folder`` is where published files lie; without it the variable
+    UNSKEW_DATA_FOLDER, and without that the user's cache.
     """
     if not isinstance(name, (str, os.PathLike)):
         raise InputError(
@@ -87,13 +88,14 @@ def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
     """What reads the data at a path; a path that is not there, or holds none, is refused."""
     from unskew.data.images import ImageFolder
     from unskew.data.own import Npz
+    from unskew.data.table_folder import TableFolder
     from unskew.data.tables import Table
 
     if not os.path.exists(path):
         raise InputError(f"there is no file or folder {path}")
     suffix = path.suffix.lower()
     if path.is_dir():
-        return ImageFolder
+        return TableFolder if tables_in(path) else ImageFolder
     if suffix in (".npz", *TABLES) and not path.is_file():
         raise InputError(f"{path} is no file but a pipe or a device; write what it gives into a file first")
     if suffix == ".npz":
@@ -103,6 +105,41 @@ def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
     raise InputError(
         f"cannot read {path}: own data is an .npz, .csv, .tsv or .parquet file or a folder of images by class"
     )
+
+
+def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """The tables that lie in a folder, in the order of their names; none where its sub-folders hold images."""
+    try:
+        inside = [p for p in sorted(Path(folder).iterdir()) if not p.name.startswith(".")]
+    except OSError:
+        return []  # who reads it says why
+    tables = [p for p in inside if p.suffix.lower() in TABLES and p.is_file()]
+    if tables:
+        from unskew.data.images import pictures_below
+
+        if any(pictures_below(p) for p in inside if p.is_dir()):
+            return []
+    return tables
+
+
+def has_columns(path: str | os.PathLike[str]) -> bool:
+    """Whether own data is a table, or a folder of them."""
+    text = os.fspath(path).strip()
+    return text.lower().endswith(TABLES) or (is_path(text) and bool(tables_in(os.path.expanduser(text))))
+
+
+def own_clients(name: str) -> str | None:
+    """The column that says whose a sample is, where the data lies client by client: in folders, or in a table each."""
+    path, inner = path_and_options(name)
+    if not (is_path(path) and os.path.isdir(path := os.path.expanduser(path))):
+        return None
+    try:
+        given = dict(parse_one(f"own{inner}", "data set").kwargs)
+    except InputError:
+        return None  # who reads it says what is wrong
+    if given.get("folders", "class") != "class" or ("client" not in given and tables_in(path)):
+        return CLIENT
+    return None
 
 
 def is_path(text: str | os.PathLike[str]) -> bool:
