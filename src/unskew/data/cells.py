@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Impute = Literal["median", "most_frequent", "drop"]
 """The rules for missing values: fill them, or leave the row out."""
 
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+"""How the file of a table may end."""
+
 FLOAT32_IN_WORDS = "too large for float32, which ends at 3.4e38"
 
 SHOWN = 8

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import Place, client_word
+from unskew.data.cells import TABLES, Place, client_word
 from unskew.data.columns import Columns
 from unskew.data.dataset import CLIENT, Dataset, Kind
 from unskew.errors import InputError
@@ -96,7 +96,7 @@ class Intake:
 
     def _file(self, path: Path, resize: bool) -> Inputs:
         from unskew.data.images import ENDINGS
-        from unskew.data.load import TABLES, tables_in
+        from unskew.data.table_folder import tables_in
 
         suffix = path.suffix.lower()
         if not path.exists():

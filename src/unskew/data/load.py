@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.data.cells import TABLES
 from unskew.data.dataset import CLIENT, Dataset
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError
@@ -31,10 +32,6 @@ def read_once() -> Iterator[None]:
         yield
     finally:
         _held.reset(before)
-
-
-TABLES = (".csv", ".tsv", ".parquet", ".pq")
-"""How a table's file may end."""
 
 
 @accepts_old_names(root="data_folder")
@@ -88,7 +85,7 @@ def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
     """What reads the data at a path; a path that is not there, or holds none, is refused."""
     from unskew.data.images import ImageFolder
     from unskew.data.own import Npz
-    from unskew.data.table_folder import TableFolder
+    from unskew.data.table_folder import TableFolder, tables_in
     from unskew.data.tables import Table
 
     if not os.path.exists(path):
@@ -107,23 +104,10 @@ def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
     )
 
 
-def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
-    """The tables that lie in a folder, in the order of their names; none where its sub-folders hold images."""
-    try:
-        inside = [p for p in sorted(Path(folder).iterdir()) if not p.name.startswith(".")]
-    except OSError:
-        return []  # who reads it says why
-    tables = [p for p in inside if p.suffix.lower() in TABLES and p.is_file()]
-    if tables:
-        from unskew.data.images import pictures_below
-
-        if any(pictures_below(p) for p in inside if p.is_dir()):
-            return []
-    return tables
-
-
 def has_columns(path: str | os.PathLike[str]) -> bool:
     """Whether own data is a table, or a folder of them."""
+    from unskew.data.table_folder import tables_in
+
     text = os.fspath(path).strip()
     return text.lower().endswith(TABLES) or (is_path(text) and bool(tables_in(os.path.expanduser(text))))
 
@@ -133,6 +117,8 @@ def own_clients(name: str) -> str | None:
     path, inner = path_and_options(name)
     if not (is_path(path) and os.path.isdir(path := os.path.expanduser(path))):
         return None
+    from unskew.data.table_folder import tables_in
+
     try:
         given = dict(parse_one(f"own{inner}", "data set").kwargs)
     except InputError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from unskew.data.cells import Place, listed
+from unskew.data.cells import TABLES, Place, listed
 from unskew.data.dataset import CLIENT, Dataset
 from unskew.data.tables import Table, place_of, read_table
 from unskew.errors import InputError
@@ -38,6 +39,21 @@ class TableFolder(Table):
         return reader.dataset(frame, place, path.resolve().name, path.name, self.second(path))
 
 
+def tables_in(folder: str | os.PathLike[str]) -> list[Path]:
+    """The tables that lie in a folder, in the order of their names; none where its sub-folders hold images."""
+    try:
+        inside = [p for p in sorted(Path(folder).iterdir()) if not p.name.startswith(".")]
+    except OSError:
+        return []  # who reads it says why
+    tables = [p for p in inside if p.suffix.lower() in TABLES and p.is_file()]
+    if tables:
+        from unskew.data.images import pictures_below
+
+        if any(pictures_below(p) for p in inside if p.is_dir()):
+            return []
+    return tables
+
+
 @dataclass(frozen=True)
 class Places(Place):
     """Where the rows of several files come from."""
@@ -57,8 +73,6 @@ def read_tables(
 ) -> tuple[DataFrame, Places]:
     """The rows of a folder's tables, one below the other; the column ``owner`` says by its name which each is from."""
     import pandas
-
-    from unskew.data.load import tables_in
 
     files = tables_in(folder)
     if parts := [file.name for file in files if file.stem.lower() in _PARTS]:
