@@ -21,6 +21,7 @@ from unskew.report.situation import (
     SCARCE,
     STARTS_TO_FALL,
     Situation,
+    is_as_measured,
 )
 
 SOURCES = {
@@ -199,10 +200,9 @@ def _headline(s: Situation) -> str:
 def _emd(s: Situation) -> Finding:
     def beyond(threshold: float) -> str:
         scaled = s.scaled(threshold)
-        same = abs(scaled - threshold) < 0.03
         return (
             f"beyond {threshold}"
-            if same
+            if is_as_measured(threshold, s.ceiling)
             else f"beyond {scaled:.2f}, which with ten classes would be {threshold}"
         )
 
