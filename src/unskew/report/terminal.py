@@ -31,6 +31,11 @@ def show(diagnosis: Diagnosis, console: Console) -> None:
         console.print(evidence_table(diagnosis), highlight=False)
 
 
+def show_in_terminal(diagnosis: Diagnosis) -> None:
+    """Print it where Python runs."""
+    show(diagnosis, Console())
+
+
 def findings_table(findings: tuple[Finding, ...]) -> Table:
     """Each number with its range, what blind dealing would give, and what it means."""
     table = _plain("measure", "value", "range and meaning")
