@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from unskew.errors import InputError as InputError
     from unskew.metrics.distance_correlation import distance_correlation as distance_correlation
     from unskew.metrics.own import Metric as Metric
+    from unskew.report.diagnosis import Diagnosis as Diagnosis
+    from unskew.report.diagnosis import diagnose as diagnose
+    from unskew.report.results.write import write_report as write_report
     from unskew.runs.ended import Run as Run
     from unskew.runs.running import resume as resume
     from unskew.runs.running import run as run
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
     from unskew.runs.settings import Settings as Settings
     from unskew.runs.spec import Spec as Spec
     from unskew.runs.sweep import sweep as sweep
+    from unskew.runs.watchers import Ended as Ended
+    from unskew.runs.watchers import RoundEnded as RoundEnded
+    from unskew.runs.watchers import Started as Started
     from unskew.runs.watchers import Watcher as Watcher
     from unskew.testing.checks import check_method as check_method
     from unskew.testing.checks import check_part as check_part
@@ -53,6 +59,12 @@ _PUBLIC = {
     "Spec": "runs.spec",
     "sweep": "runs.sweep",
     "Watcher": "runs.watchers",
+    "Started": "runs.watchers",
+    "RoundEnded": "runs.watchers",
+    "Ended": "runs.watchers",
+    "diagnose": "report.diagnosis",
+    "Diagnosis": "report.diagnosis",
+    "write_report": "report.results.write",
 }
 
 __all__ = [*_PUBLIC]

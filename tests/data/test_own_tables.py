@@ -128,7 +128,8 @@ def _gap(column: str, row: int, value: object) -> pd.DataFrame:
         (
             _gap("activity", 3, None),
             {"label": "activity"},
-            "the label 'activity' of {path} is empty in line 5; fill it in or drop it",
+            "the label 'activity' of {path} is empty in 1 of 20 rows, first in line 5; fill it in, or write a rule for "
+            "missing values such as impute=median, which leaves rows without a label out",
         ),
         (
             _gap("subject", 3, None),

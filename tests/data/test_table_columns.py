@@ -12,6 +12,7 @@ import pytest
 import unskew
 from unskew.cli import main
 from unskew.data import load
+from unskew.data.cells import Place
 from unskew.data.columns import Columns
 from unskew.errors import InputError
 
@@ -171,13 +172,13 @@ def test_what_was_fitted_comes_back_from_json_and_takes_raw_rows(table: Path) ->
         assert columns is not None
         again = Columns.of(json.loads(json.dumps(columns.as_dict())))
         raw = pd.read_csv(table)
-        assert np.array_equal(columns.rows(raw, "t")[0], again.rows(raw, "t")[0])
+        assert np.array_equal(columns.rows(raw, Place("t", 2))[0], again.rows(raw, Place("t", 2))[0])
         with pytest.warns(UserWarning, match="column 'sex' holds what no training row holds \\('x'\\)"):
-            assert again.rows(raw.assign(sex="x"), "t")[0][:, 2:].sum() == 0
+            assert again.rows(raw.assign(sex="x"), Place("t", 2))[0][:, 2:].sum() == 0
     with pytest.raises(InputError, match="the client 'west' in line 2 of t took no part in training"):
-        again.rows(raw.assign(site="west"), "t")
+        again.rows(raw.assign(site="west"), Place("t", 2))
     with pytest.raises(InputError, match=r"^t lacks the column age; it has patient_id, visit_id, bmi"):
-        again.rows(raw.drop(columns="age"), "t")
+        again.rows(raw.drop(columns="age"), Place("t", 2))
 
 
 def test_a_table_of_numbers_is_read_as_before(tmp_path: Path) -> None:

@@ -64,9 +64,29 @@ def test_titles_state_what_is_seen() -> None:
     assert themed(client_sizes(measured))["title"]["text"] == "1 of 3 clients holds at most 50 samples"
 
 
+def test_thresholds_are_those_that_the_words_go_by() -> None:
+    """Measured with ten classes, of 1.8 at most; two uneven ones have 1 - 0.8^2 - 0.2^2 twice, 0.64: a third of each.
+
+    Half of the samples are client 0's and of class a alone, so its EMD is 0.4; client 1 has 0.6 of a, which is 0.4.
+    """
+    measured = skew(np.array([[100, 0], [60, 40]]))
+    drawn = themed(emd_histogram(measured, ceiling=0.64))
+    assert drawn["title"]["text"] == "Every client lies beyond EMD 0.36"
+    assert drawn["title"]["subtitle"][0] == "shaded: where accuracy fell (from 0.36) and fell far"
+    assert [band["from"] for band in values(drawn) if set(band) == {"from", "to"}] == pytest.approx(
+        [0.3556, 0.4978], abs=1e-4
+    )
+    assert themed(emd_histogram(measured, ceiling=0.0))["title"]["text"] == "No client lies beyond EMD 1.0"
+    picture = json.dumps(
+        themed(partition_picture(np.array([[100, 0], [60, 40]]), measured, ["a", "b"], "mine"))
+    )
+    assert "Every client lies beyond EMD 0.36" in picture
+
+
 @pytest.mark.parametrize(
     ("counts", "said"),
     [
+        (np.ones((2, 2), int), "Every client holds both classes"),
         (np.eye(3, dtype=int), "Every client holds a single class"),
         (np.ones((2, 3), int), "Every client holds all 3 classes"),
     ],

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
+import pytest
 from rich.console import Console
 
+import unskew
+from unskew.errors import InputError
 from unskew.report.diagnosis import Diagnosis, diagnose
 from unskew.report.terminal import counts_table, numbers_table, show
 
@@ -145,3 +149,33 @@ def test_the_plan_is_said_with_the_advice() -> None:
     assert found.situation.planned.said() == "5 rounds of 8 clients, 1 step of batches of 32"
     assert found.as_dict()["planned"] == {"cohort": 8, "rounds": 5, "epochs": None, "steps": 1, "batch": 32}
     assert "for 5 rounds of 8 clients" in printed(found)
+
+
+def test_a_partition_and_a_federation_say_what_they_know(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Name, labels, clients' names and how it was dealt need not be said again; it shows, saves and draws itself."""
+    x, y = np.zeros((12, 2)), np.repeat(["flu", "cold"], 6)
+    site = np.array(["north", "south"] * 3 + ["south"] * 6)
+    data = unskew.from_arrays(x, y, columns={"site": site}, test=0, name="visits")
+    part = unskew.partition(data, "by(site)")
+    of_part, of_both = unskew.diagnose(part), unskew.diagnose(part.federation(data), epochs=3)
+    assert (of_part.dataset, of_part.names, of_part.record["seed"]) == ("visits", ("north", "south"), 0)
+    assert of_part.about == "visits · by(column=site) · seed 0 · 2 clients · 12 training samples"
+    assert of_both.about == "visits · 2 clients · 12 training samples"
+    assert (of_both.labels, of_both.names) == (("cold", "flu"), ("north", "south"))
+    assert of_both.counts.tolist() == of_part.counts.tolist() == [[0, 3], [6, 3]]
+    assert of_both.situation.planned.epochs == 3
+    assert repr(of_both) == f"Diagnosis({of_both.about!r}: {of_both.headline})"
+    of_both.show()
+    assert "What to try" in capsys.readouterr().out
+    assert "visits · 2 clients" in of_both.save(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert of_both.headline in of_both._repr_html_()
+
+
+@pytest.mark.parametrize("given", ["digits", None, [1, 2], [[1, 2], [3]], [["a", "b"]]])
+def test_what_does_not_say_who_holds_what_is_refused(given: object) -> None:
+    with pytest.raises(
+        InputError, match=r"^diagnose takes who holds what: a Federation, a partition such as unskew"
+    ):
+        unskew.diagnose(given)  # type: ignore[arg-type]

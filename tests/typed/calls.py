@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import unskew
-from unskew import Federation, Method, Settings, Spec
+from unskew import Federation, Method, RoundEnded, Settings, Spec, Watcher
 from unskew.parts.schedule import SEM
 
 
@@ -22,6 +22,21 @@ def well_written(federation: Federation) -> None:
     unskew.partition(unskew.load("digits", data_folder="data"), "iid", clients=4).federation(
         federation.dataset
     )
+
+
+class EachRound(Watcher):
+    """A watcher need not have all four methods."""
+
+    def round_ended(self, round: RoundEnded) -> None:
+        print(round.line)
+
+
+def with_results(federation: Federation) -> None:
+    """What is measured and watched has types of its own."""
+    told: unskew.Diagnosis = unskew.diagnose(federation, rounds=20)
+    told.show()
+    unskew.diagnose([[1, 2], [3, 4]]).save("page.html")
+    unskew.run(dataset=federation, watch=[EachRound()])
 
 
 def misspelt(federation: Federation) -> None:

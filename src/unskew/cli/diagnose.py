@@ -100,12 +100,14 @@ def diagnose(
             )
         _tell_sites(sites, scarce, report, as_json, planned)
         return
+    from unskew.data.load import own_clients
     from unskew.data.partition.by import column_of
 
     columns = options.TableFlags(features, drop, impute, fit)
     dataset = options.loaded(data, data_folder, label, client or by or column_of(expression), columns)
     said = ""
     if expression is None:
+        client = client or (own_clients(data) if data is not None and not by else None)
         expression, clients, said = _chosen(dataset, by, client, clients)
         column = column_of(expression)
         if dataset.table is not None and column is not None and column not in dataset.table.clients:

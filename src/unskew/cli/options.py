@@ -110,14 +110,15 @@ def loaded(
 ) -> Dataset:
     """The data set that the shared options name; a column named ``client`` is there to split by."""
     from unskew.data import load
-    from unskew.data.load import TABLES, is_path, kind_of_own
+    from unskew.data.load import has_columns, is_path, kind_of_own, own_clients
     from unskew.expression import path_and_options
     from unskew.runs.load_data import check_column
 
     if data is None:
         raise InputError("which data? name a data set (see 'unskew datasets') or a file, e.g. digits")
     path = path_and_options(data)[0]
-    if path.lower().endswith(TABLES):
+    if has_columns(path):
+        client = None if client == own_clients(data) else client
         chosen = {key: value for key, value in (("label", label), ("client", client)) if value is not None}
         with spelt("label", "client", "features", "drop", "impute", "fit"):
             return load(data, data_folder, **chosen, **table.given())

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 Impute = Literal["median", "most_frequent", "drop"]
 """The rules for missing values: fill them, or leave the row out."""
 
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+"""How the file of a table may end."""
+
 FLOAT32_IN_WORDS = "too large for float32, which ends at 3.4e38"
 
 SHOWN = 8
@@ -47,6 +50,17 @@ class Place:
             f"{self.first(gap)}; fill them in, or "
             + (f"train with a rule for them, {rules}" if trained else f"write {rules}")
         )
+
+
+@dataclass(frozen=True)
+class Kept(Place):
+    """Where rows come from that some of a place's rows are."""
+
+    of: Place
+    rows: Array
+
+    def row(self, k: int) -> str:
+        return self.of.row(int(self.rows[k]))
 
 
 def is_numeric(values: Series, impute: Impute | None, place: Place) -> bool:

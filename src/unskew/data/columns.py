@@ -53,8 +53,8 @@ class Columns:
 
     ``numbers`` are taken as they are, ``words`` become one input a category (one-hot, in ``categories``); ``unused``
     says of every other column why it is not a feature. ``fills`` stand in for what is missing, by the rule
-    ``impute``. With ``fit="client"`` fills and scales are those of the row's own client (``sites``), told by the
-    column ``clients[0]``.
+    ``impute``, which also leaves out rows without a label (``unlabelled``). With ``fit="client"`` fills and scales are
+    those of the row's own client (``sites``), told by the column ``clients[0]``.
     """
 
     label: str
@@ -69,6 +69,7 @@ class Columns:
     sites: Mapping[str, SiteScale] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
     dropped: int = 0
+    unlabelled: int = 0
     sep: str | None = None
 
     @property
@@ -81,22 +82,18 @@ class Columns:
         """The names of the model's inputs: ``age``, ``sex=f``, ``sex=m``."""
         return (*self.numbers, *(f"{w}={c}" for w in self.words for c in self.categories[w]))
 
-    def rows(
-        self, frame: DataFrame, where: str, first: int = 2, trained: bool = False
-    ) -> tuple[Array, Array]:
+    def rows(self, frame: DataFrame, place: Place, trained: bool = False) -> tuple[Array, Array]:
         """(features [n, width] of float32, which rows have any).
 
-        Where ``impute`` is ``drop`` a row with a missing value has none; without a rule it is refused. ``first``
-        is how the first row is counted in complaints: a line of a text file, or 0. Once a model is ``trained`` it is
-        too late for another rule.
+        Where ``impute`` is ``drop`` a row with a missing value has none; without a rule it is refused. Once a model is
+        ``trained`` it is too late for another rule.
         """
         lacking = [c for c in self.used if c not in frame.columns]
         if lacking:
             raise InputError(
-                f"{where} lacks {'the columns' if len(lacking) > 1 else 'the column'} {listed(lacking)}; it has "
+                f"{place.where} lacks {'the columns' if len(lacking) > 1 else 'the column'} {listed(lacking)}; it has "
                 f"{listed([str(c) for c in frame.columns])}"
             )
-        place = Place(where, first)
         read = {c: numbers_of(frame[c], place) for c in self.numbers}
         said = {c: words_of(frame[c]) for c in self.words}
         gaps = {c: np.isnan(v) for c, v in read.items()} | {
@@ -207,7 +204,7 @@ class Columns:
         width = _counted(len(self.features), "input")
         lines = [
             ("features", f"{width} from {_counted(len(self.used), 'column')} of {name}: {self._inputs()}"),
-            ("label", self.label),
+            ("label", self.label + self._unlabelled()),
         ]
         if self.clients:
             lines.append(("clients", f"by {' and '.join(self.clients)}"))
@@ -230,6 +227,9 @@ class Columns:
             lines.append(("fitted", how + (f"; discloses the {shared}" if shared else "")))
         return lines
 
+    def _unlabelled(self) -> str:
+        return f"; {_counted(self.unlabelled, 'row')} without one left out" if self.unlabelled else ""
+
     def _inputs(self) -> str:
         return listed([*self.numbers, *(f"{w} ({len(self.categories[w])} categories)" for w in self.words)])
 
@@ -250,6 +250,7 @@ class Columns:
             "unused": dict(self.unused),
             "missing": dict(self.missing),
             "dropped_rows": self.dropped,
+            "unlabelled_rows": self.unlabelled,
             "impute": self.impute,
             "fit": self.fit,
             "discloses": self.disclosure,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["image", "series", "spectrogram", "vector"]
 Pixels = Literal["standard", "unit"]
+CLIENT = "client"
+"""The column that says whose a sample is, where files and folders tell it."""
+
 Numbers = TypeVar("Numbers")
 """A numpy array or a torch tensor: what goes in comes out."""
 

@@ -1,20 +1,21 @@
-"""Own data as a folder of images: one sub-folder a class."""
+"""Own data as a folder of images: one sub-folder a class, or a client with one for each class."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from unskew.arrays import Array
 from unskew.data.cells import listed
-from unskew.data.dataset import Dataset
-from unskew.data.own import from_arrays
+from unskew.data.dataset import CLIENT, Dataset
+from unskew.data.own import class_codes, from_arrays, split_held_out
 from unskew.errors import InputError
 from unskew.machine.memory import refuse_larger
 from unskew.notices import warn
@@ -26,11 +27,24 @@ _GREY = ("1", "L", "LA")
 LARGEST_SIDE = 4096
 _COLOUR = ("RGB", "RGBA", "P", "CMYK", "YCbCr")
 
+Folders = Literal["class", "client/class", "class/client"]
+"""What the folders are, from the outermost: classes, clients with their classes, or classes with their clients."""
+
+
+class Image(NamedTuple):
+    """An image's file, its class, and the client that it belongs to, where folders tell."""
+
+    file: Path
+    label: str
+    client: str = ""
+
 
 @dataclass(frozen=True)
 class ImageFolder:
     """A folder with a sub-folder of images for each class, or with such folders below train/ and test/.
 
+    ``folders`` says what the folders are: class, or client/class where each client has a folder with one for each of
+    its classes in it, or class/client the other way round. Then clients are the values of the column ``client``.
     Images stay grey if all are. They must be of one size, or ``size=32`` or ``size=32x24`` (width x height)
     scales them.
     """
@@ -40,6 +54,7 @@ class ImageFolder:
     size: int | str | tuple[int, ...] | None = None
     test: float = 0.2
     seed: int = 0
+    folders: Folders = "class"
 
     def read(self, path: Path) -> Dataset:
         """All images below the folder, grey or colour alike, in the order of their names."""
@@ -51,26 +66,36 @@ class ImageFolder:
                 "images by class into train/ beside it, or give the folder that holds the classes itself"
             )
         test = _sub_folder(path, _TEST) if train else None
-        sides = {"train": _files(train or path)}
-        if test is not None:
-            sides["test"] = _files(test)
-        labels = sorted({label for files in sides.values() for _, label in files})
-        pictures = self._pictures([file for files in sides.values() for file, _ in files])
-        split = len(sides["train"])
-        y = {side: [label for _, label in files] for side, files in sides.items()}
+        images = _images(train or path, self.folders)
+        tests = [] if test is None else _images(test, self.folders)
+        labels = sorted({image.label for image in (*images, *tests)})
+        name = path.resolve().name
+        pictures = self._pictures([image.file for image in (*images, *tests)])
+        split = len(images)
         made = from_arrays(
             pictures[:split],
-            y["train"],
+            [image.label for image in images],
             pictures[split:] if test else None,
-            y["test"] if test else None,
+            [image.label for image in tests] if test else None,
             labels=labels,
+            columns=_owners(images),
             test=self.test,
             seed=self.seed,
-            name=path.resolve().name,
+            name=name,
             kind="image",
-            source=f"images in {path.resolve().name}",
+            source=f"images in {name}",
         )
-        return replace(made, resized=self.size is not None)
+        made = replace(made, resized=self.size is not None)
+        if self.folders == "class":
+            return made
+        tested = tests or self._held_out(images, made)
+        return replace(made, columns_test=_owners(tested))
+
+    def _held_out(self, images: list[Image], made: Dataset) -> list[Image]:
+        """The images that were held out to test on, in their order."""
+        y = class_codes({"y": np.array([image.label for image in images])}, made.labels)[1]["y"]
+        held = split_held_out(y, self.test, self.seed, made.name)
+        return [image for image, out in zip(images, held, strict=True) if out]
 
     def _pictures(self, files: list[Path]) -> Array:
         """[n, C, H, W] in bytes."""
@@ -119,10 +144,10 @@ def pictures_below(folder: Path) -> list[Path]:
 
 def _opened(file: Path) -> tuple[Any, bool]:
     """A picture, grey or RGB, and whether it is grey."""
-    from PIL import Image
+    from PIL import Image as Pillow
 
     try:
-        with Image.open(file) as image:
+        with Pillow.open(file) as image:
             if image.mode not in _GREY + _COLOUR:
                 raise InputError(f"{file} is an image of mode {image.mode}; save it with 8 bits a channel")
             grey = image.mode in _GREY
@@ -136,9 +161,9 @@ def _opened(file: Path) -> tuple[Any, bool]:
 
 
 def _scaled(picture: Any, size: tuple[int, int]) -> Any:
-    from PIL import Image
+    from PIL.Image import Resampling
 
-    return picture if picture.size == size else picture.resize(size, Image.Resampling.BILINEAR)
+    return picture if picture.size == size else picture.resize(size, Resampling.BILINEAR)
 
 
 def _stacked(raw: Sequence[Any], grey: bool) -> Array:
@@ -154,35 +179,67 @@ def _sub_folder(path: Path, names: tuple[str, ...]) -> Path | None:
     return next((there[name] for name in names if name in there), None)
 
 
-def _files(folder: Path) -> list[tuple[Path, str]]:
-    """The images of each class folder, and their class; other files are passed over."""
+def _images(folder: Path, folders: Folders) -> list[Image]:
+    """The images below a folder, in the order of their names; other files are passed over."""
+    if folders == "class":
+        return _of_classes(folder)
+    found = []
+    for outer in _sub_folders(folder):
+        for inner in _sub_folders(outer):
+            label, client = (inner, outer) if folders == "client/class" else (outer, inner)
+            found += [
+                Image(file, label.name, client.name) for file in sorted(filter(_is_image, _below(inner)))
+            ]
+        if loose := next((file for file in sorted(outer.iterdir()) if _is_image(file)), None):
+            raise InputError(
+                f"{loose} lies in a folder of its {folders.partition('/')[0]} alone; with folders={folders} put it "
+                f"into {folder.name}/{folders.upper()}/"
+            )
+    if not found:
+        raise InputError(
+            f"{folder} holds no images as {folders}; put them into {folder.name}/{folders.upper()}/, or leave "
+            "folders= out where its sub-folders are the classes"
+        )
+    return found
+
+
+def _of_classes(folder: Path) -> list[Image]:
+    """The images of each class folder, wherever they lie in it."""
     found = []
     for group in _sub_folders(folder):
         images = sorted(file for file in _below(group) if _is_image(file))
         if not images:
             raise InputError(f"{group} holds no images; remove it or put images of the class into it")
-        found += [(file, group.name) for file in images]
+        found += [Image(file, group.name) for file in images]
     if not found:
         raise InputError(f"{folder} holds no images by class; make a sub-folder of images for each class")
-    _warn_of_sites(folder, [file.relative_to(folder).parts for file, _ in found])
+    _warn_of_clients(folder, [image.file.relative_to(folder).parts for image in found])
     return found
 
 
-def _warn_of_sites(folder: Path, parts: list[tuple[str, ...]]) -> None:
-    """A folder for each site with one for each class in it: the sites would be the classes, without a word."""
+def _warn_of_clients(folder: Path, parts: list[tuple[str, ...]]) -> None:
+    """A folder for each client with one for each class in it: the clients would be the classes, without a word."""
     inner: dict[str, set[str]] = {}
     for group, *below in parts:
         if len(below) < 2:
             return  # this one holds images itself
         inner.setdefault(group, set()).add(below[0])
-    shared = sorted(set.intersection(*inner.values())) if len(inner) > 1 else []
+    held = Counter(name for names in inner.values() for name in names)
+    shared = sorted(name for name, count in held.items() if count > 1)
     if len(shared) > 1:
+        every = all(held[name] == len(inner) for name in shared)
         warn(
-            f"the classes of {folder} are its sub-folders, {listed(list(inner))}, and each of them holds the folders "
-            f"{listed(shared)}; if those are the classes and {next(iter(inner))} is a site, read each site's folder by "
-            "itself (load) and give Federation.from_clients its x and y",
+            f"the classes of {folder} are its sub-folders, {listed(list(inner))}, and "
+            f"{'each of them holds' if every else 'several of them hold'} the folders {listed(shared)}; if those are "
+            f'the classes and {next(iter(inner))} is a client, write "{folder}(folders=client/class)", and '
+            "folders=class/client if it is the other way round",
             stacklevel=3,
         )
+
+
+def _owners(images: Sequence[Image]) -> dict[str, Array]:
+    """Whose each image is, as a column, where folders tell."""
+    return {CLIENT: np.array([image.client for image in images])} if any(i.client for i in images) else {}
 
 
 def _sub_folders(path: Path) -> list[Path]:

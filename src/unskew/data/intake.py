@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import Place, client_word
+from unskew.data.cells import TABLES, Place, client_word
 from unskew.data.columns import Columns
-from unskew.data.dataset import Dataset, Kind
+from unskew.data.dataset import CLIENT, Dataset, Kind
 from unskew.errors import InputError
 
 if TYPE_CHECKING:
@@ -96,13 +96,14 @@ class Intake:
 
     def _file(self, path: Path, resize: bool) -> Inputs:
         from unskew.data.images import ENDINGS
-        from unskew.data.load import TABLES
+        from unskew.data.table_folder import tables_in
 
         suffix = path.suffix.lower()
         if not path.exists():
             raise InputError(f"there is no file or folder {path}")
         if path.is_dir():
-            return self._folder(path, resize)
+            tables = tables_in(path) if self.table is not None else []
+            return self._tables(path, tables) if tables else self._folder(path, resize)
         if suffix in TABLES:
             from unskew.data.tables import place_of, read_table, separator_of
 
@@ -130,6 +131,17 @@ class Intake:
         ]
         truth = np.array(classes) if all(classes) else None
         return Inputs(self._pictures(files, resize), {"file": [n.as_posix() for n in names]}, truth=truth)
+
+    def _tables(self, path: Path, files: Sequence[Path]) -> Inputs:
+        """The tables of a folder, a client's each, one below the other."""
+        from unskew.data.table_folder import read_tables
+        from unskew.data.tables import read_table, separator_of
+
+        assert self.table is not None
+        owner = self.table.clients[0] if self.table.clients else CLIENT
+        sep = separator_of(files[0], self.table.sep)
+        there = owner in read_table(files[0], sep).columns
+        return self._frame(*read_tables(path, sep, None if there else owner))
 
     def _check_pictures(self) -> None:
         if self.kind != "image" or self.shape[0] not in (1, 3):
@@ -179,7 +191,7 @@ class Intake:
     def _frame(self, frame: DataFrame, place: Place) -> Inputs:
         if self.table is None:
             return self._unnamed(frame, place)
-        x, usable = self.table.rows(frame, place.where, place.first_row, trained=True)
+        x, usable = self.table.rows(frame, place, trained=True)
         truth = None
         if self.table.label in frame.columns and not frame[self.table.label].isna().any():
             given = frame[self.table.label].to_numpy()

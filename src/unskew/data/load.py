@@ -9,7 +9,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.data.dataset import Dataset
+from unskew.data.cells import TABLES
+from unskew.data.dataset import CLIENT, Dataset
 from unskew.data.sources import SOURCES
 from unskew.errors import InputError
 from unskew.expression import Call, build, parse_one, path_and_options
@@ -33,9 +34,6 @@ def read_once() -> Iterator[None]:
         _held.reset(before)
 
 
-TABLES = (".csv", ".tsv", ".parquet", ".pq")
-
-
 @accepts_old_names(root="data_folder")
 def load(
     name: str | os.PathLike[str], data_folder: str | os.PathLike[str] | None = None, **options: Any
@@ -43,10 +41,10 @@ def load(
     """A data set by its name and options, or your own data by its path.
 
     ``name`` is an expression such as ``"mnist"`` or ``"uci_har(channels=total_acc)"``, or a path to an .npz,
-    .csv, .tsv or .parquet file or a folder of images by class, which may carry options too:
-    ``"readings.csv(label=activity, client=subject)"``. ``options`` are further options by keyword.
-    ``data_folder`` is where published files lie; without it the variable UNSKEW_DATA_FOLDER, and without that the
-    user's cache.
+    .csv, .tsv or .parquet file, a folder of such tables, one for each client, or a folder of images by class. A path
+    may carry options too: ``"readings.csv(label=activity, client=subject)"``, ``"users(folders=client/class)"``.
+    ``options`` are further options by keyword. ``data_folder`` is where published files lie; without it the variable
+    UNSKEW_DATA_FOLDER, and without that the user's cache.
     """
     if not isinstance(name, (str, os.PathLike)):
         raise InputError(
@@ -87,13 +85,14 @@ def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
     """What reads the data at a path; a path that is not there, or holds none, is refused."""
     from unskew.data.images import ImageFolder
     from unskew.data.own import Npz
+    from unskew.data.table_folder import TableFolder, tables_in
     from unskew.data.tables import Table
 
     if not os.path.exists(path):
         raise InputError(f"there is no file or folder {path}")
     suffix = path.suffix.lower()
     if path.is_dir():
-        return ImageFolder
+        return TableFolder if tables_in(path) else ImageFolder
     if suffix in (".npz", *TABLES) and not path.is_file():
         raise InputError(f"{path} is no file but a pipe or a device; write what it gives into a file first")
     if suffix == ".npz":
@@ -103,6 +102,30 @@ def kind_of_own(path: Path) -> type[ImageFolder | Npz | Table]:
     raise InputError(
         f"cannot read {path}: own data is an .npz, .csv, .tsv or .parquet file or a folder of images by class"
     )
+
+
+def has_columns(path: str | os.PathLike[str]) -> bool:
+    """Whether own data is a table, or a folder of them."""
+    from unskew.data.table_folder import tables_in
+
+    text = os.fspath(path).strip()
+    return text.lower().endswith(TABLES) or (is_path(text) and bool(tables_in(os.path.expanduser(text))))
+
+
+def own_clients(name: str) -> str | None:
+    """The column that says whose a sample is, where the data lies client by client: in folders, or in a table each."""
+    path, inner = path_and_options(name)
+    if not (is_path(path) and os.path.isdir(path := os.path.expanduser(path))):
+        return None
+    from unskew.data.table_folder import tables_in
+
+    try:
+        given = dict(parse_one(f"own{inner}", "data set").kwargs)
+    except InputError:
+        return None  # who reads it says what is wrong
+    if given.get("folders", "class") != "class" or ("client" not in given and tables_in(path)):
+        return CLIENT
+    return None
 
 
 def is_path(text: str | os.PathLike[str]) -> bool:

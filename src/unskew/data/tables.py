@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import Impute, Place, missing_words, no_column, parse_numbers, words_of
+from unskew.data.cells import Impute, Kept, Place, missing_words, no_column, parse_numbers, words_of
 from unskew.data.columns import Columns, Fit, fit_columns
 from unskew.data.dataset import Dataset, too_large_label
 from unskew.data.own import class_codes, from_arrays, split_held_out
@@ -56,19 +56,23 @@ class Table:
 
     def read(self, path: Path) -> Dataset:
         """The table at ``path``."""
-        frame, held = read_table(path, self.sep), None
-        if isinstance(self.test, str):
-            if self.test_column is not None:
-                raise InputError(
-                    f"test = {self.test} and test_column = {self.test_column} both say what to test on; keep one"
-                )
-            beside = Path(self.test).expanduser()
-            if not os.path.exists(beside) and not beside.is_absolute():
-                beside = path.parent / beside  # beside the table, as one would write it
-            if not os.path.exists(beside):
-                raise InputError(f"there is no file {beside} to test on")
-            held = read_table(beside, self.sep), place_of(beside)
-        return self.dataset(frame, place_of(path), path.stem, path.name, held)
+        frame = read_table(path, self.sep)
+        return self.dataset(frame, place_of(path), path.stem, path.name, self.second(path))
+
+    def second(self, path: Path) -> tuple[DataFrame, Place] | None:
+        """The second table, where one is named to test on."""
+        if not isinstance(self.test, str):
+            return None
+        if self.test_column is not None:
+            raise InputError(
+                f"test = {self.test} and test_column = {self.test_column} both say what to test on; keep one"
+            )
+        beside = Path(self.test).expanduser()
+        if not os.path.exists(beside) and not beside.is_absolute():
+            beside = path.parent / beside  # beside the table, as one would write it
+        if not os.path.exists(beside):
+            raise InputError(f"there is no file {beside} to test on")
+        return read_table(beside, self.sep), place_of(beside)
 
     def dataset(
         self,
@@ -79,7 +83,8 @@ class Table:
         held: tuple[DataFrame, Place] | None = None,
     ) -> Dataset:
         """A table's rows as a data set; those to test on are ``held``, or a share of them."""
-        label = self.label_of(frame, place)
+        label, every = self.label_of(frame, place), len(frame)
+        frame, place = self._labelled(frame, label, place)
         clients = _several(self.client) if self.client is not None else ()
         for column in clients:
             if column not in frame.columns:
@@ -106,6 +111,7 @@ class Table:
         if held is not None:
             if label not in held[0].columns:
                 raise no_column("label", label, held[0], held[1].where)
+            held = self._labelled(held[0], label, held[1])
             y_test = _labels(held[0][label], held[1])
         gaps = {c: int(_gaps(frame[c], columns).sum()) for c in columns.used}
         whole = np.ones(len(frame), bool)
@@ -130,15 +136,16 @@ class Table:
         columns = replace(
             columns,
             missing={c: n for c, n in gaps.items() if n},
+            unlabelled=every - len(frame),
             dropped=int((~whole).sum()),
             sep=self.sep,
         )
-        x = columns.rows(frame, place.where, place.first_row)[0]
+        x = columns.rows(frame, place)[0]
         testing = whole & ~train
         x_test, labels_test = (x[testing], y[testing]) if testing.any() else (None, None)
         if held is not None:
             assert y_test is not None
-            found, kept = columns.rows(held[0], held[1].where, held[1].first_row)
+            found, kept = columns.rows(*held)
             x_test, labels_test = found[kept], y_test[kept]
         aside = {c: _column(frame[c])[train] for c in (*clients, *_splitting(frame, columns))}
         made = from_arrays(
@@ -150,6 +157,14 @@ class Table:
         if self.fit == "client":  # every row is scaled by its own client's numbers already
             made = replace(made, mean=np.zeros_like(made.mean), std=np.ones_like(made.std))
         return made
+
+    def _labelled(self, frame: DataFrame, label: str, place: Place) -> tuple[DataFrame, Place]:
+        """The rows that have a label, where a rule for missing values is given: no rule can fill a label in."""
+        empty = np.asarray(frame[label].isna())
+        if self.impute is None or not empty.any() or empty.all():
+            return frame, place
+        kept = np.flatnonzero(~empty)
+        return frame.iloc[kept].reset_index(drop=True), Kept(place.where, place.first_row, place, kept)
 
     def label_of(self, frame: DataFrame, place: Place) -> str:
         """The label column: the one that is named, or the only one of a usual name."""
@@ -388,7 +403,9 @@ def _labels(values: Series, place: Place) -> Array:
     empty = np.asarray(values.isna())
     if empty.any():
         raise InputError(
-            f"the label {values.name!r} of {place.where} is empty in {place.first(empty)}; fill it in or drop it"
+            f"the label {values.name!r} of {place.where} is empty in {int(empty.sum())} of {len(empty)} rows, first in "
+            f"{place.first(empty)}; fill it in, or write a rule for missing values such as impute=median, which leaves "
+            "rows without a label out"
         )
     array = values.to_numpy()
     if array.dtype.kind == "O":

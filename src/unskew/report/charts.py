@@ -19,7 +19,14 @@ import numpy.typing as npt
 from unskew.data.federation import shown_name
 from unskew.metrics import Skew
 from unskew.report.assembly import Picture, below, beside, layered, y_at
-from unskew.report.situation import FALLS_FAR, STARTS_TO_FALL
+from unskew.report.situation import (
+    FALLS_FAR,
+    STARTS_TO_FALL,
+    TEN_CLASSES,
+    ceiling_of,
+    is_as_measured,
+    scaled_to,
+)
 from unskew.report.theme import BLUE, INK, MUTED, RED, inline, trusted
 
 Counts = npt.NDArray[Any]
@@ -48,7 +55,7 @@ def partition_picture(
     half = (PLOT - GAP) // 2
     matrix = client_class_matrix(counts, skew, labels, about, names=names)
     summaries = beside(
-        emd_histogram(skew, width=half),
+        emd_histogram(skew, ceiling=ceiling_of(counts), width=half),
         client_sizes(skew, scarce=scarce, width=half, names=names),
         spacing=GAP,
         bounds="flush",  # aligns the plots themselves, so that titles stand on one line
@@ -133,8 +140,18 @@ def client_class_matrix(
     return chart.properties(width=width, height=max(40, round(row * classes)))
 
 
-def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Picture:
-    """How far each client's labels are from the whole, with the system's value marked."""
+def emd_histogram(
+    skew: Skew, *, ceiling: float = TEN_CLASSES, width: int = PLOT, height: int = 190
+) -> Picture:
+    """How far each client's labels are from the whole, with the system's value marked.
+
+    Thresholds are scaled to the largest EMD that the system could have, as in what is said of it.
+    """
+    ceiling = ceiling or TEN_CLASSES  # of a single class there is nothing to scale to
+    begins, far = (
+        at if is_as_measured(at, ceiling) else scaled_to(at, ceiling) for at in (STARTS_TO_FALL, FALLS_FAR)
+    )
+    measured = is_as_measured(FALLS_FAR, ceiling)
     edges = np.linspace(0, 2, 41)
     held, _ = np.histogram(np.clip(known_emds(skew), 0, 2), edges)
     bars = [
@@ -143,7 +160,7 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         if n
     ]
     bands = (
-        alt.Chart(inline([{"from": STARTS_TO_FALL, "to": 2}, {"from": FALLS_FAR, "to": 2}]))
+        alt.Chart(inline([{"from": begins, "to": 2}, {"from": far, "to": 2}]))
         .mark_rect(color=RED, opacity=0.07)
         .encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"))
     )
@@ -155,7 +172,10 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
                 "from:Q",
                 scale=alt.Scale(domain=[0, 2], nice=False),
                 axis=alt.Axis(
-                    title="EMD of a client", grid=False, values=[0, 0.5, 1.0, 1.4, 2], format=".1f"
+                    title="EMD of a client",
+                    grid=False,
+                    values=[0, 0.5, 1.0, 1.4 if measured else 1.5, 2],
+                    format=".1f",
                 ),
             ),
             x2=alt.X2("to:Q"),
@@ -177,10 +197,15 @@ def emd_histogram(skew: Skew, *, width: int = PLOT, height: int = 190) -> Pictur
         width=width,
         height=height,
         title=alt.TitleParams(
-            distance(skew),
+            distance(skew, begins),
             subtitle=[
                 "shaded: where CIFAR-10 lost accuracy (from 1.0)",
                 "and lost much (from 1.4; thesis, figure 3.5)",
+            ]
+            if measured
+            else [
+                f"shaded: where accuracy fell (from {begins:.2f}) and fell far",
+                f"(from {far:.2f}); with ten classes 1.0 and 1.4 (thesis)",
             ],
         ),
     )
@@ -266,16 +291,17 @@ def holding(skew: Skew) -> str:
     """What the matrix shows, in one sentence."""
     lacking = skew.sparsity * skew.classes
     if skew.sparsity == 0:
-        return f"Every client holds all {skew.classes} classes"
+        return f"Every client holds {'both classes' if skew.classes == 2 else f'all {skew.classes} classes'}"
     if np.isclose(lacking, skew.classes - 1):
         return "Every client holds a single class"
     return f"A client lacks {lacking:.1f} of the {skew.classes} classes on average"
 
 
-def distance(skew: Skew) -> str:
+def distance(skew: Skew, begins: float = STARTS_TO_FALL) -> str:
     """What the EMD histogram shows."""
-    beyond = int(np.sum(known_emds(skew) > STARTS_TO_FALL))
-    return f"{_of(beyond, skew.clients, 'lies', 'lie')} beyond EMD 1.0"
+    beyond = int(np.sum(known_emds(skew) > begins))
+    at = "1.0" if begins == STARTS_TO_FALL else f"{begins:.2f}"
+    return f"{_of(beyond, skew.clients, 'lies', 'lie')} beyond EMD {at}"
 
 
 def holdings(skew: Skew, scarce: int) -> str:

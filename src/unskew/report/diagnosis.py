@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unskew.import_object import drawing_of
 from unskew.metrics import Skew, skew
 from unskew.renamed import accepts_old_names
+from unskew.report.about import read_counts
 from unskew.report.advice import Advice, advise
 from unskew.report.evidence import Evidence, evidence_for
 from unskew.report.situation import (
@@ -21,7 +25,12 @@ from unskew.report.situation import (
     SCARCE,
     STARTS_TO_FALL,
     Situation,
+    is_as_measured,
 )
+
+if TYPE_CHECKING:
+    from unskew.data import Federation
+    from unskew.data.partition import Partition
 
 SOURCES = {
     "thesis": "I. Cornelis, Federated Learning from Non-IID Data, MSc thesis, TU Delft, 2022",
@@ -64,6 +73,21 @@ class Diagnosis:
     record: Mapping[str, Any]
     names: tuple[str, ...] | None = None
     evidence: Evidence = field(default_factory=Evidence)
+
+    def show(self) -> None:
+        """Print it, as ``unskew diagnose`` does."""
+        drawing_of("unskew.report.terminal:show_in_terminal")(self)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, one HTML file with pictures, and return where it is."""
+        drawing_of("unskew.report.diagnosis_page:save_diagnosis")(self, path)
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.about!r}: {self.headline})"
+
+    def _repr_html_(self) -> str:
+        return str(drawing_of("unskew.report.diagnosis_card:diagnosis_card")(self))
 
     def _per_client(self) -> list[dict[str, Any]]:
         """Every client by its name."""
@@ -122,9 +146,9 @@ class Diagnosis:
 
 @accepts_old_names(data="dataset")
 def diagnose(
-    counts: npt.NDArray[Any],
+    counts: Federation | Partition | npt.ArrayLike,
     *,
-    dataset: str,
+    dataset: str | None = None,
     about: str = "",
     labels: Sequence[str] | None = None,
     record: Mapping[str, Any] | None = None,
@@ -132,22 +156,33 @@ def diagnose(
     names: Sequence[str] | None = None,
     **plan: Any,
 ) -> Diagnosis:
-    """Measure a (client x class) matrix of label counts and say what the numbers mean.
+    """Measure who holds what, and say what the numbers mean and what to try.
 
-    ``names`` are the clients' own. ``plan`` is what a run would be told, for the advice: cohort, rounds, epochs or
-    steps, batch; what is left out is as in a run that says nothing.
+    ``counts`` is a Federation, a Partition or a (client x class) table of label counts. ``names`` are the clients' own,
+    ``labels`` those of the classes, ``dataset`` what the data is called, ``about`` the line that says which data it is
+    and ``record`` how it was dealt: what a Federation or a Partition knows of it need not be said. A client that holds
+    at most ``scarce`` samples is scarce. ``plan`` is what a run would be told, for the advice: cohort, rounds, epochs
+    or steps, batch; what is left out is as in a run that says nothing.
+
+        told = unskew.diagnose(unskew.partition(unskew.load("digits"), "dirichlet(0.1)", clients=20))
+        told.show()
     """
-    counts = np.asarray(counts)
-    measured = skew(counts, scarce=scarce)
-    situation = Situation.of(counts, measured, **plan)
+    known = read_counts(counts)
+    table: npt.NDArray[Any] = known["counts"]
+    dataset, about = dataset or known["dataset"], about or ("" if dataset else known.get("about", ""))
+    labels = known.get("labels") if labels is None else labels
+    record = known.get("record") if record is None else record
+    names = known.get("names") if names is None else names
+    measured = skew(table, scarce=scarce)
+    situation = Situation.of(table, measured, **plan)
     evidence = evidence_for(situation)
     advice = tuple(advise(situation, evidence))
     unfit = frozenset(one.part for one in advice if one.fit == "no")
     return Diagnosis(
         dataset=dataset,
         about=about or dataset,
-        labels=tuple(labels) if labels is not None else tuple(map(str, range(counts.shape[1]))),
-        counts=counts,
+        labels=tuple(labels) if labels is not None else tuple(map(str, range(table.shape[1]))),
+        counts=table,
         skew=measured,
         scarce=scarce,
         situation=situation,
@@ -199,10 +234,9 @@ def _headline(s: Situation) -> str:
 def _emd(s: Situation) -> Finding:
     def beyond(threshold: float) -> str:
         scaled = s.scaled(threshold)
-        same = abs(scaled - threshold) < 0.03
         return (
             f"beyond {threshold}"
-            if same
+            if is_as_measured(threshold, s.ceiling)
             else f"beyond {scaled:.2f}, which with ten classes would be {threshold}"
         )
 

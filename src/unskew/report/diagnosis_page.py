@@ -6,6 +6,7 @@ from pathlib import Path
 
 from unskew.report.charts import partition_picture
 from unskew.report.diagnosis import SOURCES, Diagnosis
+from unskew.report.evidence import THE_BOOK
 from unskew.report.page import Block, Figure, Heading, Paragraph, TableBlock, save_page
 from unskew.report.theme import themed
 
@@ -62,6 +63,7 @@ def said(diagnosis: Diagnosis) -> list[Block]:
     if not all(a.available for a in diagnosis.advice):
         report.append(Paragraph("* not in this version of unskew yet", quiet=True))
     report.append(Heading("What was measured on data like this"))
+    report.append(Paragraph(f"{THE_BOOK[0].upper()}{THE_BOOK[1:]}.", quiet=True))
     report.append(Paragraph(diagnosis.evidence.headline))
     if near := diagnosis.evidence.rows(most=5, methods=8):
         heads = ["setting", "steps away", "points over FedAvg, ± half the 95% interval"]

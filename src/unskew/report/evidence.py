@@ -67,6 +67,10 @@ class Likeness:
         return math.hypot(*self.steps(other).values())
 
 
+THE_BOOK = "the book: the results that come with unskew, of the papers' settings run anew and of other data"
+"""What it is, for who reads of it first here."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """A setting of the book: where it is from, how skewed and scarce, and what methods gained over FedAvg there."""

@@ -46,13 +46,12 @@ class Situation:
         """Read it off the counts and their skew; ``plan`` is what a run would be told: cohort, rounds, batch, ..."""
         held = np.count_nonzero(counts, axis=1)
         present = int(np.count_nonzero(counts.sum(axis=0)))
-        share = counts.sum(axis=0) / max(1, counts.sum())
         by_chance = dealt_blindly(counts)
         return cls(
             clients=skew.clients,
             classes=skew.classes,
             emd=skew.emd,
-            ceiling=float(2 * (1 - np.square(share).sum())),
+            ceiling=ceiling_of(counts),
             chance_emd=by_chance[0],
             chance_sparsity=by_chance[1],
             sparsity=skew.sparsity,
@@ -71,7 +70,7 @@ class Situation:
 
     def scaled(self, threshold: float) -> float:
         """A threshold measured with ten classes, made to fit the ceiling of fewer or of uneven ones."""
-        return threshold * min(1.0, self.ceiling / TEN_CLASSES)
+        return scaled_to(threshold, self.ceiling)
 
     @property
     def skewed(self) -> bool:
@@ -82,6 +81,22 @@ class Situation:
     def by_chance(self) -> bool:
         """The EMD is about what blind dealing to clients of these sizes gives."""
         return not beyond_chance(self.emd, self.chance_emd, self.ceiling)
+
+
+def ceiling_of(counts: npt.NDArray[Any]) -> float:
+    """The EMD that the system had if every client held a single class."""
+    share = counts.sum(axis=0) / max(1, counts.sum())
+    return float(2 * (1 - np.square(share).sum()))
+
+
+def scaled_to(threshold: float, ceiling: float) -> float:
+    """A threshold measured with ten classes, made to fit the ceiling of fewer or of uneven ones."""
+    return threshold * min(1.0, ceiling / TEN_CLASSES)
+
+
+def is_as_measured(threshold: float, ceiling: float) -> bool:
+    """Whether that leaves a threshold about as it was measured."""
+    return abs(scaled_to(threshold, ceiling) - threshold) < 0.03
 
 
 def beyond_chance(emd: float, chance: float, ceiling: float) -> float:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from unskew.data.federation import shown_name
 from unskew.report.diagnosis import Diagnosis, Finding
+from unskew.report.evidence import THE_BOOK
 
 _FITS = {"try": "[bold green]try[/]", "perhaps": "[yellow]perhaps[/]", "no": "[dim]no[/]"}
 
@@ -24,9 +25,15 @@ def show(diagnosis: Diagnosis, console: Console) -> None:
     if not all(advice.available for advice in diagnosis.advice):
         console.print("[dim]* not in this version of unskew yet[/]")
     console.print("\n[bold]What was measured on data like this[/]")
+    console.print(f"[dim]{THE_BOOK}[/]\n", highlight=False)
     console.print(f"{escape(diagnosis.evidence.headline)}\n", highlight=False)
     if diagnosis.evidence.near:
         console.print(evidence_table(diagnosis), highlight=False)
+
+
+def show_in_terminal(diagnosis: Diagnosis) -> None:
+    """Print it where Python runs."""
+    show(diagnosis, Console())
 
 
 def findings_table(findings: tuple[Finding, ...]) -> Table:

@@ -83,7 +83,7 @@ def no_label(dataset: str) -> InputError:
 
 def table_options(spec: Spec) -> dict[str, Any]:
     """What a spec says of a table, by the names of its reader: the columns, and the rules for their values."""
-    from unskew.data.load import TABLES, is_path, kind_of_own
+    from unskew.data.load import has_columns, is_path, kind_of_own, own_clients
     from unskew.data.partition.by import column_of
 
     given = {
@@ -97,10 +97,11 @@ def table_options(spec: Spec) -> dict[str, Any]:
     }
     options = {name: value for name, value in given.items() if value not in (None, ())}
     path, inner = path_and_options(spec.dataset)
-    if path.strip().lower().endswith(TABLES):
+    if has_columns(path):
         # whose a row is, is no feature of it; and a column must be known to be split by
         told = "client" in options or re.search(r"\bclient\s*=", inner)
-        if not told and (column := column_of(spec.partition)) is not None:
+        column = column_of(spec.partition)
+        if not told and column is not None and column != own_clients(spec.dataset):
             options["client"] = column
         return options
     if is_path(path):

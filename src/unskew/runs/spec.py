@@ -371,7 +371,7 @@ class Spec:
 
     def _settle_partition(self, unsaid: bool) -> None:
         """One setting says who holds what in the end: the partition, which ``by`` and ``client`` may stand for."""
-        column = self.by or (self.client if unsaid else None)
+        column = self.by or ((self.client or _own_clients(self.dataset)) if unsaid else None)
         if column is not None:
             natural = str(Call("by", (column,)))
             if not unsaid and self.partition != natural:
@@ -478,6 +478,15 @@ def no_setting(name: str) -> InputError:
             "watch is no setting: it takes objects, so give it to unskew.run(..., watch=[...]) in Python"
         )
     return unknown("setting", name, HINTS)
+
+
+def _own_clients(dataset: str) -> str | None:
+    """The column that says whose a sample is, of data that lies client by client in a folder."""
+    if not os.path.isdir(os.path.expanduser(path_and_options(dataset)[0])):
+        return None
+    from unskew.data.load import own_clients  # which numpy comes along with
+
+    return own_clients(dataset)
 
 
 def _hint(name: str) -> Any:

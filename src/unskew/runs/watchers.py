@@ -115,15 +115,19 @@ class Watcher(Protocol):
 
     def started(self, start: Started) -> None:
         """The run begins, or goes on."""
+        return
 
     def round_ended(self, round: RoundEnded) -> None:
         """A round is over and in the log."""
+        return
 
     def evaluated(self, round: RoundEnded) -> None:
         """Its model was judged; once more where a run that stops early has to be judged as one that ends."""
+        return
 
     def ended(self, end: Ended) -> None:
         """The run is done, failed or interrupted."""
+        return
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import client_word
+from unskew.data.cells import TABLES, client_word
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation, census
 from unskew.data.intake import Intake
@@ -36,8 +36,6 @@ class SiteData:
 
     def labels(self) -> tuple[Array, Array]:
         """The class of every sample, in words, and whose it is: without reading pictures or features."""
-        from unskew.data.load import TABLES
-
         path = self.path.expanduser()
         if not path.exists():
             raise InputError(f"there is no file or folder {path}")

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from unskew.data import Dataset, load
+from unskew.data.cells import TABLES
 from unskew.data.files import data_folder
-from unskew.data.load import TABLES
 from unskew.data.partition import FAMILIES, Family, Partition, partition, solutions
 from unskew.data.partition.parameters import expression_of, parameters
 from unskew.data.sources import SOURCES
