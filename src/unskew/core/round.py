@@ -13,13 +13,14 @@ calibrate what is done to a copy before it is judged?    (unskew.core.evaluate)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from unskew.arrays import Array
 from unskew.core.air import air_of
 from unskew.core.dispatch import STATISTICS
 from unskew.core.engine import Job, Remote, RunPlan
@@ -31,6 +32,7 @@ from unskew.core.ledger import Ledger
 from unskew.core.query import RunQuestions
 from unskew.core.slots import After, Play
 from unskew.core.state import State
+from unskew.core.task import Sums
 from unskew.core.types import NOBODY, Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
 from unskew.core.upload import decode_update
 from unskew.seeds import generator
@@ -121,8 +123,8 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         if not len(landed):
             return params  # a cohort that vanished leaves the model unchanged
         if probes:
-            found = run.engine.evaluate(job, state.params, landed.clients, moment(landed.clients)).means()
-            landed = replace(landed, probes={name: torch.from_numpy(found[name]) for name in probes})
+            found = run.engine.evaluate(job, state.params, landed.clients, moment(landed.clients))
+            landed = replace(landed, probes=told_by_all(found, probes, landed.examples.numpy()))
             ledger.told("probes", landed.clients, len(probes))
         for o in method.exchange:
             server[o.name] = o.absorb(server[o.name], landed, roster.clients)
@@ -149,6 +151,18 @@ def play_round(run: RunPlan, state: State) -> tuple[State, dict[str, Any]]:
         ledger.learned(part, notes)
     server["trained"] = ledger.trained(server.get("trained", {}), roster.clients)
     return State(t + 1, params, server, store, seed), ledger.line()
+
+
+def told_by_all(found: Sums, probes: Iterable[str], examples: Array) -> dict[str, torch.Tensor]:
+    """What was measured at clients, a number for each; who told none is taken for what the others are on average.
+
+    It holds no sample, or its site is away by now: 0 would be a number, and mostly an extreme one.
+    """
+    told, means = found.count > 0, found.means()
+    weights = np.where(told, examples, 0.0)
+    share = weights / max(weights.sum(), np.finfo(np.float64).tiny)
+    known = {name: np.asarray(means[name], np.float64) for name in probes}
+    return {name: torch.from_numpy(np.where(told, value, share @ value)) for name, value in known.items()}
 
 
 def step_server(job: Job, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:
