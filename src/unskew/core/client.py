@@ -242,7 +242,7 @@ def full_gradient(training: LocalTraining, pool: Pool, client_job: ClientJob, mo
     total = {k: torch.zeros_like(v) for k, v in params.items()}
     undrawn: dict[str, Tree] = {o.name: {} for o in parts}
     known = client_job.anchor, client_job.census, client_job.shared, client_job.mine, undrawn
-    for block in net.blocks(len(held)):
+    for block in net.blocks(len(held)) if len(held) else ():  # of nothing it is 0
         x, y = pool.take(held[torch.from_numpy(block)])
         batch = Batch(x, y, torch.ones(len(y), dtype=x.dtype, device=x.device))
         inputs = StepInputs({}, x, y, batch.weight, *known)

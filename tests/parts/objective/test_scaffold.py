@@ -149,6 +149,14 @@ def test_option_one_normalises_as_a_step_does(policy, engine):
             assert torch.allclose(value, two.state.clients.rows["scaffold"][client][name], atol=1e-12)
 
 
+def test_option_one_of_a_client_without_samples_that_goes_on_with_anothers_model():
+    """Under SEM it closes a visit with steps in it, the other's: its own gradient is 0."""
+    played = play(Method.parse("scaffold(1)+sem"), tiny(sizes=[6, 0]), rounds=1, cohort=2)
+    first, second = (played.state.clients.rows["scaffold"][k] for k in (0, 1))
+    assert any(bool(v.any()) for v in first.values())
+    assert not any(bool(v.any()) for v in second.values())
+
+
 def test_a_client_whose_samples_overflow_spoils_no_others_statistics():
     """The pass over its data leaves no trace in the model that all clients begin with: the other two go on."""
     held = tiny(sizes=[4, 4, 4])
