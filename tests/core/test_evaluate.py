@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -10,19 +10,23 @@ import pytest
 import torch
 from torch import nn
 
-from unskew.core.held import BEFORE
+from by_hand import FakeNet, numbers, update
+from unskew.core.held import BEFORE, OWN
 from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.method import Method
 from unskew.core.net import JUDGED_AT_ONCE, Net
 from unskew.core.query import RunQuestions
-from unskew.core.score import evaluate_model
+from unskew.core.round import play_round, told_by_all
+from unskew.core.score import evaluate_model, judge_clients
 from unskew.core.slots import Calibrate
+from unskew.core.task import ClassSums
 from unskew.data import Dataset, Federation
 from unskew.engines import Loop
 from unskew.engines.cpu.fast import FastCPU
 from unskew.engines.gpu.fast import FastGPU
 from unskew.models import build
+from unskew.parts.aggregate import FedFA
 from unskew.runs.running import run
 from unskew.testing.toy_federation import normed, play, ready, tiny
 
@@ -158,3 +162,81 @@ def test_strangers_get_the_global_model_where_they_need_it(method, models):
     line = play(Method.parse(f"{method}+sem(via=others)"), rounds=1).lines[0]
     one = play(Method(), rounds=1).lines[0]["bytes"]["down"]["model"] // 4
     assert line["bytes"]["down"]["model"] == models * one
+
+
+def counted(right, count, loss):
+    """What groups of samples told: so many right of so many, and the sum of their losses."""
+    hits, truths = (np.array([v, np.zeros(len(v))], np.int64).T for v in (right, count))
+    return ClassSums(np.array(loss), np.array(count), truths=truths, guesses=truths, hits=hits)
+
+
+def test_who_tells_no_probe_is_taken_for_the_mean_of_the_others():
+    """Losses 2/1, none and 12/3, weights 1, 5 and 3: the second is (1 x 2 + 3 x 4) / 4 = 3.5, right (1 + 3 x 1/3) / 4.
+
+    Where nobody tells any, all are alike; where everybody does, nothing changes.
+    """
+    found = told_by_all(counted([1, 0, 1], [1, 0, 3], [2.0, 0.0, 12.0]), ["loss", "accuracy"], np.ones(3))
+    assert found["loss"].tolist() == [2.0, 3.0, 4.0]
+    found = told_by_all(
+        counted([1, 0, 1], [1, 0, 3], [2.0, 0.0, 12.0]), ["loss", "accuracy"], np.array([1.0, 5.0, 3.0])
+    )
+    assert found["loss"].tolist() == [2.0, 3.5, 4.0]
+    assert found["accuracy"].tolist() == pytest.approx([1.0, 0.5, 1 / 3])
+    nobody = told_by_all(counted([0, 0], [0, 0], [0.0, 0.0]), ["loss"], np.ones(2))
+    assert nobody["loss"].tolist() == [0.0, 0.0]
+
+
+class Away(Loop):
+    """Clients whose site answered in training and is away when it is asked how the model does there."""
+
+    def __init__(self, *away):
+        super().__init__()
+        self.away = away
+
+    def evaluate(self, job, model, clients=None, moment=OWN):
+        found = super().evaluate(job, model, clients, moment)
+        if clients is None:
+            return found
+        here = ~np.isin(clients, self.away)
+        kept = {name: getattr(found, name) for name in ("loss", "count", "truths", "guesses", "hits")}
+        return replace(found, **{name: v * here.reshape(-1, *[1] * (v.ndim - 1)) for name, v in kept.items()})
+
+
+def test_an_adaptive_mu_does_not_take_a_site_that_is_away_for_one_without_loss():
+    """The global loss falls in every round; a client that is away in one of them makes it neither fall nor rise."""
+    setup = ready(Method.parse("fedprox(adaptive=true)"), rounds=4, cohort=8, lr=0.01, engine=Away(2, 6))
+    engine, state, mus = setup.run.engine, setup.state, []
+    for away in ((), (2, 6), (), ()):
+        engine.away = away
+        state, _ = play_round(setup.run, state)
+        mus.append(float(state.server["fedprox"]["mu"]))
+    assert mus == [0.0, 0.0, 0.0, 0.0]
+
+
+def test_a_client_that_holds_nothing_is_not_the_one_that_is_served_worst():
+    """FedFA's weights grow as accuracy falls. Right: 3/4, nobody knows, 1/4; so 3/4, 1/2, 1/4, shares 1/2, 1/3, 1/6.
+
+    -log2 of these is 1, 1.58496, 2.58496, of 5.16993: weights 0.19343, 0.30657, 0.5. It moved nothing.
+    """
+    found = told_by_all(
+        counted([3, 0, 1], [4, 0, 4], [1.0, 0.0, 1.0]), ["accuracy"], np.array([4.0, 0.0, 4.0])
+    )
+    landed = update([[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]], [4, 0, 4])
+    part = FedFA(0, 0, 0)
+    change, _ = part.merge(
+        {"w": numbers(0.0, 0.0)}, replace(landed, probes=found), part.init_server(FakeNet()), ("w",)
+    )
+    assert change["w"].tolist() == pytest.approx([0.19343, 0.5], abs=2e-5)
+
+
+def test_accuracies_are_of_the_clients_that_told_theirs():
+    """Who is away when the model is judged is no client with an accuracy of 0, and not the worst of all."""
+    setup = ready(Method(), engine=Away(0, 5))
+    model = dict(setup.job.net.initial)
+    found = evaluate_model(setup.run, model, clients=True)
+    setup.run.engine.away = ()
+    who, shares = judge_clients(setup.run, model)
+    here = shares[~np.isin(who, [0, 5])]
+    assert found["client_train_accuracy"]["clients"] == 6
+    assert found["mean_client_train_accuracy"] == pytest.approx(float(here.mean()))
+    assert found["worst_client_train_accuracy"] == float(here.min())

@@ -51,6 +51,18 @@ def test_a_gradient_of_norm_five_is_clipped_to_one() -> None:
     assert [float(both["a"]), float(both["b"])] == pytest.approx([0.6, 0.8])
 
 
+def test_clipping_does_not_depend_on_torchs_default_type() -> None:
+    """A norm of float32 gradients is taken in float32, in whichever process: the same run has the same bits."""
+    grads = {"a": torch.linspace(0.1, 2.3, 40), "b": torch.linspace(-1.7, 0.9, 7)}
+    plain = clip(grads, 0.7)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = clip(grads, 0.7)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(found[k], plain[k]) for k in grads)
+
+
 def test_a_small_gradient_and_a_zero_one_are_left_alone() -> None:
     assert clip({"w": torch.tensor([0.3, 0.4])}, 1.0)["w"].tolist() == pytest.approx([0.3, 0.4])
     assert clip({"w": torch.zeros(2)}, 1.0)["w"].tolist() == [0, 0]

@@ -109,6 +109,28 @@ def test_a_site_that_never_comes_back_is_left_out_and_named(sites, simulated):
     assert [line["answered"] for line in run.folder.lines] == [3, 2, 2, 2]
 
 
+def away_when_judged(site):
+    """A site that trains, and is gone whenever it is asked how a model does there."""
+
+    def answer(request: bytes) -> bytes:
+        judging = Message.decode(request).verb == "evaluate"
+        return b"" if judging else site.answer(request)
+
+    return answer
+
+
+def test_a_site_that_is_away_when_models_are_judged_has_no_accuracy(sites):
+    """It is no client with an accuracy of 0: the mean, the worst and the result are of those that answered."""
+    sites.start("east", change=away_when_judged)
+    settings = {"method": "fedfa", "evaluate_clients": True, "rounds": 2, "progress": False}
+    run = unskew.run(SETTINGS, **settings, sites=str(sites.folder), deadline=3.0)
+    for line in run.folder.lines:
+        told = line["client_train_accuracy"]
+        assert told["clients"] == 2
+        assert line["mean_client_train_accuracy"] == told["mean"]
+        assert told["min"] > 0
+
+
 def test_a_slow_site_misses_the_deadline_and_takes_part_again(sites):
     def doze(site, request):
         time.sleep(5)

@@ -226,25 +226,28 @@ def encode_result(training: LocalTraining, client_job: ClientJob, back: ClientRe
     )
 
 
-def full_gradient(
-    training: LocalTraining, pool: Pool, client_job: ClientJob, model: Tree, block: int = 512
-) -> Tree:
+def full_gradient(training: LocalTraining, pool: Pool, client_job: ClientJob, model: Tree) -> Tree:
     """The gradient of the task's mean loss over all the samples a client holds, statistics untouched.
 
     It is the loss that the client trains on, with logits and class weights as parts change them (FedLC, Balanced).
-    Parts that draw numbers or look at features are left out, because only a step has those.
+    Parts that draw numbers or look at features are left out, because only a step has those. Batch norm normalises by
+    the samples at hand, as in a step: by averages that it has kept, it would be the gradient of another function.
     """
     net, held = training.net, client_job.held
+    if net.buffers:
+        net = net.by_batch_statistics()
     parts = tuple(o for o in training.objectives if type(o).draw is Objective.draw and not o.needs.features)
     params = {k: model[k].detach().clone().requires_grad_() for k in net.trainable}
     total = {k: torch.zeros_like(v) for k, v in params.items()}
     undrawn: dict[str, Tree] = {o.name: {} for o in parts}
     known = client_job.anchor, client_job.census, client_job.shared, client_job.mine, undrawn
-    for start in range(0, len(held), block):
-        x, y = pool.take(held[start : start + block])
+    for block in net.blocks(len(held)) if len(held) else ():  # of nothing it is 0
+        x, y = pool.take(held[torch.from_numpy(block)])
         batch = Batch(x, y, torch.ones(len(y), dtype=x.dtype, device=x.device))
         inputs = StepInputs({}, x, y, batch.weight, *known)
-        out = Out(net.judge(params | net.statistics(model), x), y)
+        # a copy: where a client's samples overflow, what is not a number would get into the model's own
+        statistics = {k: v.clone() for k, v in net.statistics(model).items()}
+        out = Out(net.judge(params | statistics, x), y)
         loss = task_loss(parts, net, params, inputs, batch, out)
         found = torch.autograd.grad(loss, list(params.values()), allow_unused=True)
         for value, g in zip(total.values(), found, strict=True):

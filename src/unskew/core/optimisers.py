@@ -174,6 +174,7 @@ def sum_of_rates(local: Local, lr: float, steps: int, pull: float = 0.0, distanc
 
 def clip(grads: Tree, largest: float) -> Tree:
     """The gradient scaled down to a whole norm of at most ``largest``."""
-    norm = torch.sqrt(sum((g.square().sum() for g in grads.values()), torch.zeros(())))
+    first, *more = (g.square().sum() for g in grads.values())
+    norm = torch.sqrt(sum(more, first))  # begun with no zero, whose type would be torch's default
     scale = (largest / norm.clamp_min(1e-12)).clamp_max(1.0)
     return {k: g * scale.to(g.dtype) for k, g in grads.items()}

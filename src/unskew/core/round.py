@@ -13,13 +13,14 @@ calibrate what is done to a copy before it is judged?    (unskew.core.evaluate)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from unskew.arrays import Array
 from unskew.core.air import air_of
 from unskew.core.engine import Job, Remote, RunPlan
 from unskew.core.evaluate_clients import mark_stale
@@ -31,6 +32,7 @@ from unskew.core.memory_names import KEPT_MODEL, LATE, OWN_MODEL, STATISTICS, TR
 from unskew.core.query import RunQuestions
 from unskew.core.slots import After, Play
 from unskew.core.state import State
+from unskew.core.task import Sums
 from unskew.core.types import NOBODY, Cohort, Ids, Leg, Memory, Tree, Update, moved_by, stack
 from unskew.core.upload import decode_update
 from unskew.seeds import generator
@@ -190,9 +192,21 @@ class Round:
         if not self.probes:
             return landed
         moment = self.moment(landed.clients)
-        found = self.run.engine.evaluate(self.job, self.state.params, landed.clients, moment).means()
+        found = self.run.engine.evaluate(self.job, self.state.params, landed.clients, moment)
         self.ledger.told("probes", landed.clients, len(self.probes))
-        return replace(landed, probes={name: torch.from_numpy(found[name]) for name in self.probes})
+        return replace(landed, probes=told_by_all(found, self.probes, landed.examples.numpy()))
+
+
+def told_by_all(found: Sums, probes: Iterable[str], examples: Array) -> dict[str, torch.Tensor]:
+    """What was measured at clients, a number for each; who told none is taken for what the others are on average.
+
+    It holds no sample, or its site is away by now: 0 would be a number, and mostly an extreme one.
+    """
+    told, means = found.count > 0, found.means()
+    weights = np.where(told, examples, 0.0)
+    share = weights / max(weights.sum(), np.finfo(np.float64).tiny)
+    known = {name: np.asarray(means[name], np.float64) for name in probes}
+    return {name: torch.from_numpy(np.where(told, value, share @ value)) for name, value in known.items()}
 
 
 def step_server(job: Job, params: Tree, change: Tree, memory: Memory) -> tuple[Tree, Memory]:

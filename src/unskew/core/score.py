@@ -37,11 +37,13 @@ def evaluate_model(run: RunPlan, model: Tree, clients: bool = False) -> dict[str
 def judge_clients(run: RunPlan, model: Tree) -> tuple[Ids, Array]:
     """(clients, the accuracy of each): on what they have for a test, or where nobody has, on what they train on.
 
-    On their own: not on what they were sent or made.
+    On their own: not on what they were sent or made. Who told nothing, at a site that is away, is left out.
     """
     sizes, moment = own_data(run.as_dealt)
     who = np.flatnonzero(sizes)
-    return who, try_at_clients(run, ACCURACIES, model, who, moment).means()["accuracy"]
+    found = try_at_clients(run, ACCURACIES, model, who, moment)
+    told = found.count > 0
+    return who[told], found.means()["accuracy"][told]
 
 
 def own_data(dealt: Roster) -> tuple[Array, Moment]:

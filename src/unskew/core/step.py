@@ -90,8 +90,14 @@ def loss(training: LocalTraining, params: Tree, inputs: StepInputs, padded: bool
     elif out is None:
         out = Out(net(params, batch.x), batch.y)
     total = task_loss(parts, net, params, inputs, batch, out, batch.weight)
+
+    def judged(logits: Tensor, target: Tensor) -> Tensor:
+        return task_loss(parts, net, params, inputs, batch, Out(logits, target), batch.weight)
+
     for part in parts:
-        total = total + part.penalty(inputs.seen_by(part, net, params, batch, out))
+        seen = inputs.seen_by(part, net, params, batch, out)
+        seen.judged = judged
+        total = total + part.penalty(seen)
     return total
 
 

@@ -12,7 +12,8 @@ from torch import nn
 from by_hand import before_round_0, holding, numbers
 from unskew.core.method import Method
 from unskew.core.net import Net
-from unskew.core.slots import Batch, Step
+from unskew.core.slots import Batch, Local, Step
+from unskew.core.step import LocalTraining, StepInputs, loss
 from unskew.core.task import CLASSIFICATION
 from unskew.errors import InputError
 from unskew.models import build
@@ -94,6 +95,30 @@ def test_it_is_mixup_to_first_order():
         )
 
     assert error(0.01) < 1e-3
+    assert error(0.01) / error(0.02) == pytest.approx(0.25, rel=0.05)
+
+
+@pytest.mark.parametrize("others", ["fedlc(absent=1)", "balanced(counts=global)", "fedrs+fedlc(absent=1)"])
+def test_it_is_mixup_of_the_loss_that_a_client_minimises(others):
+    """Beside parts that change logits or weigh classes the expansion is of their loss: off by lambda squared, too."""
+    net = Net(build(Scaled(), (1,), 2, dtype=torch.float64))
+    params = {net.trainable[0]: torch.tensor(0.7, dtype=torch.float64)}
+    beside, held, weight = Method.parse(others).objective, torch.tensor([7, 1]), torch.ones(1)
+
+    def of(parts, x, y, **shared):
+        known = {part.name: shared if isinstance(part, FedMix) else {"counts": held} for part in parts}
+        drawn = {"deal": torch.tensor(1), "deal step": torch.tensor(0), "deal size": torch.tensor(1)}
+        around = {}, held, known, {part.name: {} for part in parts}, {part.name: drawn for part in parts}
+        return float(
+            loss(LocalTraining(net, parts, Local(), 0), params, StepInputs({}, x, y, weight, *around), False)
+        )
+
+    def error(mix: float) -> float:
+        shared = {"rows": numbers(3.0)[:, None], "labels": numbers(0.0, 1.0)[None]}
+        ours = of((FedMix(mix=mix), *beside), numbers(2.0)[:, None], torch.tensor([0]), **shared)
+        exact = of(beside, numbers((1 - mix) * 2 + mix * 3)[:, None], numbers(1 - mix, mix)[None])
+        return abs(ours - exact)
+
     assert error(0.01) / error(0.02) == pytest.approx(0.25, rel=0.05)
 
 

@@ -104,6 +104,19 @@ def test_decorrelation_is_of_samples_and_unmixed_features():
     assert float(code.penalty(step(code, [0.0, 1.0, 3.0], [0, 1, 0]))) == pytest.approx(29 / 30 * 3)
 
 
+def test_what_it_sends_does_not_depend_on_torchs_default_type():
+    """Four bytes tell the round, by which clients know lambda2, also after torch.set_default_dtype(torch.float64)."""
+    sent = []
+    for default in (torch.float32, torch.float64):
+        torch.set_default_dtype(default)
+        try:
+            line = play(Method.of(FLea("last", variant="code")), rounds=1, cohort=4).lines[0]
+        finally:
+            torch.set_default_dtype(torch.float32)
+        sent.append(line["bytes"]["down"]["flea"])
+    assert sent == [4 * 4, 4 * 4]
+
+
 def test_without_a_buffer_a_client_goes_on_with_its_own_features():
     """The first round: f~ = f and y~ = y; distillation and decorrelation are there already."""
     part = FLea("mid", decor=0)
@@ -141,8 +154,8 @@ def test_the_codes_first_round_is_longer_and_its_weights_fall():
     code, paper = FLea("mid", variant="code"), FLea("mid")
     assert [code.budget_factor(t) for t in (0, 1)] == [3.0, 1.0]
     assert [paper.budget_factor(t) for t in (0, 1)] == [1.0, 1.0]
-    found = [float(code.hand_out({}, t)["decor"]) for t in (0, 5, 20, 60)]
-    assert found == pytest.approx([3.0, 2.5, 1.0, 1.0])
+    found = [float(code.falling(step(code, [0.5], [0], t=t))) for t in (0, 5, 7, 20, 60)]
+    assert found == pytest.approx([3.0, 2.5, 2.3, 1.0, 1.0], rel=1e-14)  # float32 has 2.3 to 2e-8
     assert paper.hand_out({}, 0) == {}
     at = step(code, [0.5], [0], local=math.log(3), teacher=0.0)
     assert float(code.penalty(at)) == pytest.approx(0.5 * (0.5 * math.log(2 / 3) + 0.5 * math.log(2)))

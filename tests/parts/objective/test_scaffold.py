@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from by_hand import FakeNet, numbers, update
 from unskew.core.method import Method
 from unskew.core.slots import Batch, Needs, Objective, Step, Visit
+from unskew.engines import Loop
+from unskew.engines.cpu.fast import FastCPU
+from unskew.engines.gpu.fast import FastGPU
 from unskew.errors import InputError
 from unskew.parts.aggregate import FedAvg, FedNova
 from unskew.parts.objective import Scaffold
@@ -115,6 +120,54 @@ def test_option_one_takes_the_gradient_of_the_loss_that_the_client_trains_on(los
     for client, variate in one.rows["scaffold"].items():
         for name, value in variate.items():
             assert torch.allclose(value, two.rows["scaffold"][client][name], atol=1e-12)
+
+
+def layered(shape, classes):
+    """Batch norm between two dense layers, and no dropout."""
+    inputs = shape[0] * shape[1] * shape[2]
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(inputs, 5), nn.BatchNorm1d(5), nn.Tanh(), nn.Linear(5, classes)
+    )
+
+
+@pytest.mark.parametrize("policy", ["average", "local", "drop"])
+@pytest.mark.parametrize("engine", [Loop, FastCPU, lambda: FastGPU("cpu")])
+def test_option_one_normalises_as_a_step_does(policy, engine):
+    """With batch norm, too, both options know the same gradient after one step: by the statistics of the samples.
+
+    By averages that were kept it is the gradient of another function, and no step's: variates that are none of what
+    clients train on pull the model away.
+    """
+    settings = {"rounds": 1, "epochs": 1, "batch": 64, "model": layered, "batch_norm": policy}
+    one, two = (
+        play(Method.parse(f"scaffold({option})"), tiny(sizes=[5, 3, 9]), engine=engine(), **settings)
+        for option in (1, 2)
+    )
+    assert one.hash == two.hash
+    for client, variate in one.state.clients.rows["scaffold"].items():
+        for name, value in variate.items():
+            assert torch.allclose(value, two.state.clients.rows["scaffold"][client][name], atol=1e-12)
+
+
+def test_option_one_of_a_client_without_samples_that_goes_on_with_anothers_model():
+    """Under SEM it closes a visit with steps in it, the other's: its own gradient is 0."""
+    played = play(Method.parse("scaffold(1)+sem"), tiny(sizes=[6, 0]), rounds=1, cohort=2)
+    first, second = (played.state.clients.rows["scaffold"][k] for k in (0, 1))
+    assert any(bool(v.any()) for v in first.values())
+    assert not any(bool(v.any()) for v in second.values())
+
+
+def test_a_client_whose_samples_overflow_spoils_no_others_statistics():
+    """The pass over its data leaves no trace in the model that all clients begin with: the other two go on."""
+    held = tiny(sizes=[4, 4, 4])
+    x = held.dataset.x.astype(np.float32)
+    x[0] = 1e30  # its square is beyond float32
+    federation = replace(held, dataset=replace(held.dataset, x=x))
+    for line in play(
+        Method.parse("scaffold(1)"), federation, model=layered, cohort=3, precision="fp32"
+    ).lines:
+        assert line["rejected"] == [0]
+        assert line["answered"] == 2
 
 
 @dataclass(frozen=True)

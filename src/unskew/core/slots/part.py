@@ -35,7 +35,8 @@ class Part:
 
     ``probes`` names what the part needs measured: "loss" or "accuracy" of the model that the round began with,
     on the own data of each client that answered. It is measured once for whoever asks, and comes in
-    ``update.probes``. Where either depends on hyper-parameters it is a ``Depends``. ``implies`` names parts for
+    ``update.probes``; who tells none, for it holds no sample or its site is away, stands there with the mean of the
+    others. Where either depends on hyper-parameters it is a ``Depends``. ``implies`` names parts for
     deciding slots that an expression leaves open: SCAFFOLD averages uniformly unless another rule is written.
 
     ``questions`` names the methods by which clients answer for this part from their own samples, beside training

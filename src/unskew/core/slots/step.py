@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,14 @@ class Step:
     shared: Tree = field(default_factory=dict)  # from the server
     mine: Memory = field(default_factory=dict)  # the client's own memory
     draws: Tree = field(default_factory=dict)  # randomness, drawn before the step
+    # logits and targets to the task's loss as parts have it, where there are others to ask
+    judged: Callable[[Tensor, Tensor], Tensor] | None = None
+
+    def task_loss(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The task's loss on this batch, with logits and class weights as the method's parts have them."""
+        if self.judged is None:
+            return self.net.task.loss(logits, target, self.batch.weight)
+        return self.judged(logits, target)
 
     def features(self) -> Tensor:
         """The batch's penultimate features, one flat row per sample; passed anew where ``forward`` left them out."""

@@ -39,7 +39,7 @@ class Balanced(Exchange):
     sum with the model.
 
     It changes the task's loss alone, also after FedLC or FedRS have changed the logits; what other parts add to the
-    loss is not weighed.
+    loss is not weighed (FedMix's slope is: it is of the task's loss).
     """
 
     name: ClassVar[str] = "balanced"

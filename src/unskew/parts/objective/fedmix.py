@@ -43,7 +43,8 @@ class FedMix(Exchange):
     mix: lambda, with taylor; 0.05 in the paper for CIFAR-10, 0.1 for CIFAR-100, 0.2 for FEMNIST. a: without it.
 
     Left open, and taken: groups are random and never smaller than asked for, since the mean of one sample is that
-    sample; who holds fewer than ``group`` shares nothing. Averages are of normalised samples, and the server sends them
+    sample; who holds fewer than ``group`` shares nothing. CE is the loss that a client minimises, with logits and class
+    weights as other parts have them (FedLC, Balanced). Averages are of normalised samples, and the server sends them
     along with every model.
     """
 
@@ -155,7 +156,7 @@ class FedMix(Exchange):
             net.held = {k: v.clone() for k, v in statistics.items()}
             # the fused kernels of attention have no second derivative
             with kernels.sdpa_kernel(kernels.SDPBackend.MATH):
-                return net.task.loss(net(step.params, x), own, batch.weight)
+                return step.task_loss(net(step.params, x), own)
 
         slope: Tensor = torch.func.grad(first)(batch.x, step.net.held)
         return self.mix * (slope * mean).sum()

@@ -177,11 +177,15 @@ class FLea(Exchange):
             local, teacher = step.out.logits.log_softmax(1), step.teacher().log_softmax(1)
             extra = self.distil * step.batch.mean((local.exp() * (local - teacher)).sum(1))  # eq. 4
         if self.decor:
-            weight = step.shared["decor"] if self.variant == "code" else self.decor
             batch = step.batch
             found = distance_correlation(batch.x, step.out.own, batch.weight, squared=self.variant == "paper")
+            weight = self.falling(step).to(found) if self.variant == "code" else self.decor
             extra = extra + weight * found  # eq. 8
         return extra
+
+    def falling(self, step: Step) -> Tensor:
+        """lambda2 of the code in this round, in float64; a run rounds it to what it computes in."""
+        return self.decor * (1 - step.shared["round"].to(torch.float64) / 30).clamp_min(1 / 3)
 
     def _of_the_code(self, step: Step, out: MixedOut) -> Tensor | float:
         """Cross-entropy of the mixed batch, and distillation on the shared one."""
@@ -228,7 +232,7 @@ class FLea(Exchange):
     def hand_out(self, memory: Memory, t: int) -> Tree:
         buffer = hand_out_rows(memory)
         if self.variant == "code" and self.decor:
-            buffer["decor"] = torch.tensor(self.decor * max(1 - t / 30, 1 / 3))
+            buffer["round"] = torch.tensor(t, dtype=torch.int32)  # by which a client knows lambda2
         return buffer
 
     def renew(self, memory: Memory, after: After) -> Memory:

@@ -30,9 +30,9 @@ class Scaffold(Exchange):
     Left open, and taken: with local momentum, K lr is replaced by how far the optimiser carries a constant gradient of
     1 in K steps. K lr itself would make c_i about 1/(1 - momentum) times too large, and training would diverge. Option
     1 takes the loss with logits and class weights as other parts have them (FedLC, Balanced), without penalties or what
-    is drawn for a step. Where a model was handed over (SEM) or blended (Phase-shift), the displacement and the steps of
-    all legs count, and the client that uploads renews its variate, as in SEM's code. A variate moves when its upload
-    lands.
+    is drawn for a step, and batch norm by the statistics of the client's samples, as in a step. Where a model was
+    handed over (SEM) or blended (Phase-shift), the displacement and the steps of all legs count, and the client that
+    uploads renews its variate, as in SEM's code. A variate moves when its upload lands.
     """
 
     name: ClassVar[str] = "scaffold"
