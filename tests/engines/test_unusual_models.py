@@ -296,3 +296,21 @@ def test_a_lifted_layer_that_does_something_else_is_not_used(monkeypatch: pytest
 
 
 kept = RecordedStep._recording
+
+
+class Looked(Dense):
+    """Remembers the samples that it saw last, for its user to look at."""
+
+    def seen(self, x: Tensor) -> Tensor:
+        self.last = x
+        return x
+
+
+def test_a_model_may_remember_what_it_saw() -> None:
+    """Whether clients can be stacked was tried on the model that workers get, and stacked numbers cannot travel."""
+    model = Looked()
+    hashes = [
+        play(Method.parse("fedavg"), tiny(SIZES), engine=FastCPU(workers=workers), model=model).hash
+        for workers in (1, 2)
+    ]
+    assert hashes[0] == hashes[1]

@@ -6,6 +6,7 @@ import copy
 import pickle
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -289,3 +290,82 @@ class Looked(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.rows(x.long().clamp(0, 4)).mean(1)
+
+
+class Remembers(nn.Linear):
+    """Remembers what it saw in a place of its own: a counter, a buffer that is not saved, an attribute."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(4, 3)
+        self.where, self.seen = where, 0.0
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("passing", torch.zeros(4), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.where == "count":
+            self.count += 1
+        elif self.where == "passing":
+            self.passing = 0.9 * self.passing + x.detach().mean(0)
+        else:
+            self.seen += 1.0
+        given: torch.Tensor = super().forward(x - self.passing) * (1 + 0.1 * self.count + self.seen)
+        return given
+
+
+@pytest.mark.parametrize("where", ["count", "passing", "attribute"])
+def test_a_model_that_remembers_where_no_run_looks_is_refused(where: str) -> None:
+    """Each worker would remember something else, and a resume nothing."""
+    with pytest.raises(InputError) as error:
+        build(Remembers(where), (4,), 3)
+    assert str(error.value) == (
+        "the model Remembers gives other numbers when it is called again with the same weights and samples, so a run "
+        "could not be repeated; let it draw no random numbers but by nn.Dropout layers, and keep what it remembers in "
+        "buffers of floats (register_buffer)"
+    )
+
+
+def odd(change: Callable[[nn.Linear], object]) -> nn.Linear:
+    layer = nn.Linear(4, 3)
+    change(layer)
+    return layer
+
+
+class Wide(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x).double()
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        (
+            odd(lambda m: m.register_buffer("phase", torch.ones(3, dtype=torch.complex64))),
+            "'phase' of the model Linear holds complex numbers, of which a run would lose half; keep them as "
+            "torch.view_as_real has them",
+        ),
+        (
+            odd(lambda m: m.weight.register_hook(lambda slope: slope * 0)),
+            "'weight' of the model Linear has a hook, which a run would not call, since it puts its own weights in; "
+            "leave it out",
+        ),
+        (
+            nn.Linear(4, 3, device="meta"),
+            "'weight' of the model Linear is on the device 'meta', which holds no numbers; make the model on the CPU",
+        ),
+        (Wide(4, 3), "the model Wide gives float64, and its weights are float32; end its forward with .float()"),
+        (
+            nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 3), Wide(3, 3), nn.Linear(3, 3).double()),
+            "the model Sequential cannot take samples of shape 4 (mat1 and mat2 must have the same dtype, but got "
+            "Double and Float); change its layers or choose another model",
+        ),
+        (
+            odd(lambda m: setattr(m, "last", m(torch.zeros(1, 4)))),
+            "the model Linear cannot be copied (Only Tensors created explicitly by the user",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_run_would_lose_or_trip_over_is_refused(model: nn.Module, sentence: str) -> None:
+    """Not silently left out, nor found in the first step."""
+    with pytest.raises(InputError) as error:
+        build(model, (4,), 3)
+    assert str(error.value).startswith(sentence)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import errno
-import gc
-import io
 import sys
 import warnings
 from functools import cache
@@ -15,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from unskew.cli.own_process import process_of_its_own
 from unskew.cli.stopping import Interrupted, stopped_as_by_ctrl_c
 from unskew.errors import InputError, RunFailed, one_line, own_line
 from unskew.machine.memory import memory_sentence
@@ -34,6 +33,8 @@ PLACES = {
     errno.EACCES: "no permission to read or write here; choose another place",
     errno.EPERM: "no permission to read or write here; choose another place",
     errno.EROFS: "nothing can be written here; choose another place",
+    errno.EMFILE: "too many files are open; allow more (ulimit -n 4096), then do it again",
+    errno.EFBIG: "a file may not grow any more here; allow larger ones (ulimit -f), then do it again",
     errno.ENAMETOOLONG: "the name is too long for a file; choose a shorter one",
 }
 """What can be wrong with a place, and what to do about it."""
@@ -83,16 +84,10 @@ def _name(command: Any) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; 0 done, 2 bad input, 1 anything else, 130 interrupted."""
-    if arguments is None:
-        # a pipe in Latin-1 has no alpha, and must not end the command
-        for stream in (sys.stdout, sys.stderr):
-            if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-                stream.reconfigure(errors="backslashreplace")
-    try:
-        return _main(sys.argv[1:] if arguments is None else arguments)
-    finally:
-        if arguments is None:  # the process ends, and Python would look for garbage once more
-            gc.freeze()
+    if arguments is not None:
+        return _main(arguments)
+    with process_of_its_own():
+        return _main(sys.argv[1:])
 
 
 def _main(words: list[str]) -> int:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import Any
 
 POLITE = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -51,6 +53,16 @@ def stopped_as_by_ctrl_c() -> Iterator[None]:
         _stopping = True
         raise KeyboardInterrupt
 
+    def unless_stopped(tell: Callable[..., Any]) -> Callable[..., None]:
+        def hook(*told: Any) -> None:
+            if not _stopping:
+                tell(*told)
+
+        return hook
+
+    # an interrupt that Python drops, and a helper thread whose worker has ended, would each print a traceback
+    hooks = sys.excepthook, sys.unraisablehook
+    sys.excepthook, sys.unraisablehook = unless_stopped(hooks[0]), unless_stopped(hooks[1])
     before = {}
     if threading.current_thread() is threading.main_thread():  # elsewhere Python lets nobody set a handler
         for number, usual in {
@@ -62,5 +74,6 @@ def stopped_as_by_ctrl_c() -> Iterator[None]:
     try:
         yield
     finally:
+        sys.excepthook, sys.unraisablehook = hooks
         for number, handler in before.items():
             signal.signal(number, handler)

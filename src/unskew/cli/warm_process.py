@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from unskew.machine.cores import LIMIT
-from unskew.runs.fork_server import POLITE
+from unskew.machine.processes import POLITE
 
 
 def serve() -> None:

@@ -8,6 +8,7 @@ batch. So gradients are compared, of a few made-up samples at shaken weights.
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -54,6 +55,9 @@ def _same_in_both(
     net: Tried, shape: tuple[int, ...], way: Callable[[_Trial], Sequence[list[Tensor]]]
 ) -> bool:
     """Whether a way to train gives what clients alone have, for tokens and for numbers that a model takes."""
+    net = copy.deepcopy(
+        net
+    )  # code of a user may remember what it was shown, and stacked numbers cannot travel
     tried = 0
     for tokens in (True, False):
         trial = _Trial(net, shape, tokens)

@@ -43,6 +43,11 @@ def in_words(size: float) -> str:
 def memory_sentence(error: BaseException) -> str | None:
     """What to say of an allocation that failed all the same; None where it was something else."""
     said = str(error)
+    if re.search(r"shared memory", said):
+        return (
+            "there is too little shared memory (/dev/shm) for several processes; write --workers 1, or give this "
+            "machine or container more of it (docker run --shm-size=2g)"
+        )
     if not isinstance(error, MemoryError) and not re.search(
         r"can't allocate memory|[Oo]ut of memory|not enough memory|[Uu]nable to allocate", said
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import types
 import warnings
@@ -10,6 +11,9 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
+
+POLITE = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""What asks a run to save and end: Ctrl-C, a scheduler, a closed terminal."""
 
 
 def can_fork() -> bool:
@@ -48,14 +52,40 @@ def start_process(
     forks = can_fork()
     context: Any = torch.multiprocessing.get_context("fork" if forks else "spawn")
     here, there = context.Pipe()
-    process = context.Process(target=target, args=(there, *args), daemon=True)
+    process = context.Process(target=_live, args=(target, there, *args), daemon=True)
     as_it_is = forks or loads_script or of_script(args)
-    with warnings.catch_warnings(), contextlib.nullcontext() if as_it_is else _no_script():
+    with (
+        _polite_signals_wait(),
+        warnings.catch_warnings(),
+        contextlib.nullcontext() if as_it_is else _no_script(),
+    ):
         # a progress bar's thread may live in this process; the new one touches nothing of it
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     there.close()
     return process, here
+
+
+def _live(target: Callable[..., None], *args: Any) -> None:
+    """The new process: Ctrl-C is for the one that started it, which ends this one by SIGTERM."""
+    for number in POLITE:
+        signal.signal(number, signal.SIG_DFL if number == signal.SIGTERM else signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, POLITE)
+    target(*args)
+
+
+@contextlib.contextmanager
+def _polite_signals_wait() -> Iterator[None]:
+    """A terminal sends Ctrl-C to all processes: one that comes within a fork would be lost here, and raised there."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, POLITE)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

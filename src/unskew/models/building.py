@@ -21,7 +21,7 @@ from unskew.models.drawn import check_classes, drawn_for, named
 from unskew.models.layers import number_dropouts
 from unskew.models.made import made_model
 from unskew.models.split import SplitModel
-from unskew.models.trial import check_embeddings, check_output, probe
+from unskew.models.trial import check_embeddings, check_output, check_tensors, probe
 from unskew.seeds import key
 
 
@@ -71,6 +71,8 @@ def build(
         drawn_for(model, shape, classes)
     with _alone(seed):
         name, made = _made(model, shape, classes)
+        check_tensors(made, name)
+        made = made.to(torch.float32)  # what is of another type inside fails here, and not in the first step
         check_embeddings(made, name)
         check_output(probe(made, shape, name), shape, classes, name)
         if isinstance(model, Architecture) and isinstance(made, SplitModel):
@@ -99,7 +101,7 @@ def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Mod
     if isinstance(model, Architecture):
         return model.name, made_model(model.draw(shape, classes))
     if isinstance(model, nn.Module):
-        return type(model).__name__, copy.deepcopy(model).to("cpu")
+        return type(model).__name__, _copied(model, type(model).__name__)
     if isinstance(model, str):
         call = expression.parse_one(model, "model")
         return call.name, _called(import_object(call.name, "model"), call, shape, classes)
@@ -112,10 +114,23 @@ def _made(model: Any, shape: tuple[int, ...], classes: int) -> tuple[str, nn.Mod
     return name, _called(model, expression.Call(name), shape, classes)
 
 
+def _copied(module: nn.Module, name: str) -> nn.Module:
+    """A module of the caller's own, which stays as it is."""
+    check_tensors(module, name)  # a copy has no hooks
+    try:
+        return copy.deepcopy(module).to("cpu")
+    except Exception as error:  # it is the user's code
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"the model {name} cannot be copied ({reason}); let it remember nothing of its last call, or give a "
+            "function that makes it"
+        ) from error
+
+
 def _called(make: Any, call: expression.Call, shape: tuple[int, ...], classes: int) -> nn.Module:
     """Make a user's model, with the shape and the classes where it asks for them by name."""
     if isinstance(make, nn.Module):
-        return copy.deepcopy(make).to("cpu")
+        return _copied(make, call.name)
     if not callable(make):
         raise InputError(
             f"{call.name} is of type {type(make).__name__}; name a class or function that makes an nn.Module"

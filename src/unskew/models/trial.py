@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from unskew.errors import InputError, first_line
+from unskew.models.functional import copied, trees
 from unskew.models.split import SplitModel
 
 
@@ -40,10 +41,29 @@ def probe(module: nn.Module, shape: tuple[int, ...], name: str) -> Tensor:
         module.train(was)
 
 
+def check_tensors(module: nn.Module, name: str) -> None:
+    """Refuse weights and buffers that no run can take along."""
+    for which, value in (*module.named_parameters(), *module.named_buffers()):
+        if value.is_complex():
+            what = "holds complex numbers, of which a run would lose half; keep them as torch.view_as_real has them"
+        elif value.device.type == "meta":
+            what = "is on the device 'meta', which holds no numbers; make the model on the CPU"
+        elif value._backward_hooks:
+            what = "has a hook, which a run would not call, since it puts its own weights in; leave it out"
+        else:
+            continue
+        raise InputError(f"{which!r} of the model {name} {what}")
+
+
 def check_output(given: object, shape: tuple[int, ...], classes: int, name: str) -> None:
     """One logit a class for each of the probe's two samples, or one sentence."""
     if isinstance(given, Tensor):
         if tuple(given.shape) == (2, classes) and given.is_floating_point():
+            if given.dtype != torch.float32:
+                kind = str(given.dtype).removeprefix("torch.")
+                raise InputError(
+                    f"the model {name} gives {kind}, and its weights are float32; end its forward with .float()"
+                )
             return
         sort = "numbers" if given.is_floating_point() else str(given.dtype)
         what = (
@@ -72,7 +92,8 @@ def outputs(net: SplitModel, shape: tuple[int, ...], layer: str | None = None) -
         noise = torch.rand(value.shape, generator=generator, device="cpu")
         return value.detach() + 0.1 * noise.to(value.device, value.dtype)
 
-    tensors = {name: shaken(value) for name, value in (*net.named_parameters(), *net.named_buffers())}
+    # as in a run: other tensors, such as a counter, stay in the module, and so would show in a second call
+    tensors = {name: shaken(value) for name, value in (*net.named_parameters(), *trees(net)[1].items())}
     x = samples(net, shape, 3)
     was, given = net.training, []
     try:
@@ -140,14 +161,20 @@ def written(net: SplitModel, steps: Sequence[nn.Module], shape: tuple[int, ...])
 
 
 def check_pure(net: SplitModel, shape: tuple[int, ...], name: str) -> None:
-    """Refuse a model that draws random numbers itself: its runs could not be repeated."""
-    before = torch.get_rng_state()
-    repeats = same(outputs(net, shape), outputs(net, shape))
-    if not (repeats and torch.equal(before, torch.get_rng_state())):
+    """Refuse a model that draws random numbers itself, or remembers in itself: its runs could not be repeated."""
+    before, tried = torch.get_rng_state(), copied(net)
+    repeats = same(outputs(tried, shape), outputs(tried, shape))
+    if not torch.equal(before, torch.get_rng_state()):
         raise InputError(
             f"the model {name} draws random numbers in its forward pass, so a run could not be repeated; make "
             "its dropout an nn.Dropout layer of the model, and set that of attention, recurrent layers and "
             "stochastic depth to 0"
+        )
+    if not repeats:
+        raise InputError(
+            f"the model {name} gives other numbers when it is called again with the same weights and samples, so a "
+            "run could not be repeated; let it draw no random numbers but by nn.Dropout layers, and keep what it "
+            "remembers in buffers of floats (register_buffer)"
         )
 
 

@@ -29,9 +29,6 @@ from unskew.runs.cell_file import write_stop
 FORKS = sys.platform == "linux"
 """Elsewhere a fork of a process with torch in it may hang."""
 
-POLITE = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""What asks a run to save and end."""
-
 DEATHS = 3
 """A warm process that dies so often is not started again."""
 

@@ -11,7 +11,6 @@ import contextlib
 import gc
 import os
 import pickle
-import signal
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -285,8 +284,6 @@ class Wall:
 
 def _live(pipe: Connection, method: Method, server: int) -> None:
     """A client's life: answer one verb after the other, until nobody is left to ask."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with(server)
     gc.freeze()  # what it was born with is never collected, and so not copied page by page
     torch.set_num_threads(1)

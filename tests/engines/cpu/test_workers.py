@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from forked import Forked
 from unskew.cli import main
 from unskew.core.method import Method
 from unskew.data import Federation
+from unskew.engines.cpu import fast
 from unskew.engines.cpu.fast import FastCPU
 from unskew.testing.toy_federation import play, tiny
 
@@ -95,3 +100,56 @@ def test_workers_reckon_with_a_crowd_that_travelled_in_single_bytes() -> None:
         for workers in (1, 2)
     )
     assert one == two
+
+
+def train(workers: int) -> tuple[str, list[str]]:
+    """The model of a run, and what it warned of."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ended = play(Method.parse("fedavg"), tiny(), engine=FastCPU(workers=workers), rounds=1)
+    return ended.hash, [str(one.message) for one in said]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a pool is spawned")
+def test_a_pool_of_runs_trains_each_in_one_process() -> None:
+    """Python lets no process of a pool start others; torch said so in an AssertionError."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        there, said = pool.apply(train, (2,))
+    assert there == train(1)[0]
+    assert said == [
+        "one process trains instead of 2, since a process of a multiprocessing.Pool may start no others; write "
+        "workers = 1"
+    ]
+
+
+def test_too_little_shared_memory_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A container has 64 MB of it where nobody asked for more."""
+
+    def full(values: torch.Tensor) -> None:
+        raise RuntimeError(
+            "unable to allocate shared memory(shm) for file </torch_1_2_3>: No space left on device (28)"
+        )
+
+    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    words = ["--clients", "6", "--cohort", "3", "--rounds", "1", "--engine", "fast", "--workers", "2"]
+    with tempfile.TemporaryDirectory() as folder:
+        assert main(["run", *words, "--out", f"{folder}/run", "--json"]) == 2
+        assert capsys.readouterr().err == (
+            "error: there is too little shared memory (/dev/shm) for several processes; write --workers 1, or give "
+            "this machine or container more of it (docker run --shm-size=2g)\n"
+        )
+        monkeypatch.undo()
+        assert main(["resume", f"{folder}/run", "--workers", "1", "--json"]) == 0
+
+
+def test_a_job_that_finds_no_shared_memory_is_not_said_to_be_unsendable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(value: object) -> bool:
+        raise RuntimeError("unable to open shared memory object </torch_1_2_3> in read-write mode")
+
+    monkeypatch.setattr(fast, "of_script", full)
+    with pytest.raises(RuntimeError, match="shared memory"):
+        play(Method.parse("fedavg"), tiny(), engine=FastCPU(workers=2), rounds=1)

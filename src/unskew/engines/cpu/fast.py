@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from multiprocessing import current_process
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from unskew.engines.cpu.workers import Board, Crew, as_arrays, keep_memory
 from unskew.engines.here import Here
 from unskew.errors import first_line
 from unskew.machine.cores import cores
+from unskew.machine.memory import memory_sentence
 from unskew.machine.processes import can_fork, of_script, script_can_be_loaded
 from unskew.notices import warn
 from unskew.progress import working
@@ -267,11 +269,14 @@ class FastCPU(Here):
         if self.loads_script and not can_fork() and not script_can_be_loaded():
             problem = "they cannot load what was typed here"
         if problem:
-            warn(
-                f"one process trains instead of {self.count}, since the job cannot be sent to others ({problem}): "
-                "define models and parts in a module, not in a function",
-                stacklevel=2,
+            problem = (
+                f"the job cannot be sent to others ({problem}): "
+                "define models and parts in a module, not in a function"
             )
+        elif current_process().daemon:
+            problem = "a process of a multiprocessing.Pool may start no others; write workers = 1"
+        if problem:
+            warn(f"one process trains instead of {self.count}, since {problem}", stacklevel=2)
             self.count = 1
 
     def hire(self) -> Carrier:
@@ -312,4 +317,6 @@ def untold(value: Any) -> tuple[str, bool]:
     try:
         return "", of_script(value)
     except Exception as problem:  # pickling asks anything of anybody
+        if memory_sentence(problem) is not None:
+            raise
         return first_line(problem), False

@@ -200,8 +200,6 @@ class Crew:
 
 def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any], server: int) -> None:
     """A worker's life: take a piece of work, answer it; end when nobody is left to ask."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with(server)
     torch.set_num_threads(1)
     keep_memory()
