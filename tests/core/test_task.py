@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from by_hand import numbers
 from unskew.core.held import BEFORE
@@ -36,6 +37,20 @@ def test_cross_entropy_by_hand():
     assert weighed.tolist() == pytest.approx([5 * log(2), 5 * log(4 / 3)])
     assert CLASSIFICATION.predict(outputs).tolist() == [0, 0]
     assert CLASSIFICATION.probabilities(outputs)[1].tolist() == pytest.approx([0.75, 0.25])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_stacked_clients_have_the_bits_of_each_alone(dtype: torch.dtype) -> None:
+    """Under vmap the loss is written otherwise: losses and slopes are those of torch's own, beside padding, too."""
+    drawing = torch.Generator().manual_seed(0)
+    outputs = torch.randn(3, 5, 4, generator=drawing).to(dtype).requires_grad_()
+    targets = torch.randint(0, 4, (3, 5), generator=drawing)
+    weight = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0]).to(dtype).expand(3, 5)
+    stacked = vmap(CLASSIFICATION.loss)(outputs, targets, weight)
+    alone = torch.stack([CLASSIFICATION.loss(*row) for row in zip(outputs, targets, weight, strict=True)])
+    assert torch.equal(stacked, alone)
+    slopes = [torch.autograd.grad(found.sum(), outputs)[0] for found in (stacked, alone)]
+    assert torch.equal(*slopes)
 
 
 def test_labels_are_hard_or_soft():

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from unskew.core.layout import fills_memory
 from unskew.core.slots import Local
 from unskew.core.types import Memory, Tree, map_tensors
 from unskew.errors import InputError
@@ -112,9 +113,8 @@ def _in_one_kernel(lr: Tensor, weights: list[Tensor], *lists: list[Tensor]) -> b
     stacked clients, the first few may have some), and one rate."""
     if not (lr.is_cuda and lr.dim() == 0 and lr.dtype == torch.float32):
         return False
-    for weight in weights:
-        if not weight.is_contiguous() and torch.empty_like(weight, device="meta").stride() != weight.stride():
-            return False
+    if not all(fills_memory(weight.shape, weight.stride()) for weight in weights):
+        return False
     return all(
         value.stride() == weight.stride() and value.dtype == weight.dtype == torch.float32
         for values in lists

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unskew.core.client import ClientJob, ClientResult, Pool, make_result, mean_loss
+from unskew.core.layout import fills_memory
 from unskew.core.step import IN_THE_LOSS, LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree, map_tensors
 from unskew.engines.client_stack import ClientStack, handed_rows, stack_clients
@@ -108,7 +109,7 @@ class Stepper:
                 if name not in tree or tree[name].stride() == grad.stride():
                     continue
                 old = tree[name]
-                if old.shape[1:] == grad.shape[1:] and _has_place_for_all(old.shape, grad.stride()):
+                if old.shape[1:] == grad.shape[1:] and fills_memory(old.shape, grad.stride()):
                     fresh = torch.empty_strided(old.shape, grad.stride(), dtype=old.dtype, device=old.device)
                     tree[name] = fresh.copy_(old)
 
@@ -121,12 +122,6 @@ def _now(value: Tensor, s: int | Tensor, clients: int) -> Tensor:
     """What a plan has for step ``s`` of the first clients."""
     here = value.index_select(0, s).squeeze(0) if isinstance(s, Tensor) else value[s]
     return here[:clients]
-
-
-def _has_place_for_all(shape: torch.Size, strides: Sequence[int]) -> bool:
-    """Whether every number has a place of its own, without gaps: a sum's gradient is one number seen many times."""
-    laid_out = torch.empty_strided(shape, strides, device="meta")
-    return torch.empty_like(laid_out).stride() == laid_out.stride()  # torch keeps such a layout, and no other
 
 
 def train_stacked(
