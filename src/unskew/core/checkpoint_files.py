@@ -45,8 +45,8 @@ def newest(
 ) -> Found | None:
     """What ``read`` makes of the newest whole checkpoint, of the first ``known`` rounds; None where there is none.
 
-    It is handed the open file, for ``framework`` ("pt", "np"), with what that says of itself, and gives None of one to
-    be passed over.
+    ``read`` is handed the open file, for ``framework`` ("pt", "np"), and what the file says of itself. It gives None
+    for a file that is to be passed over.
     """
     # imported only here: a GPU machine may have torch and numpy alone
     from safetensors import SafetensorError, safe_open

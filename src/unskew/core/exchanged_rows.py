@@ -97,9 +97,9 @@ def pad_varying(objectives: Iterable[Objective], shared: Mapping[str, Tree]) -> 
 def batch_of(held: Tree, draws: Tree, width: int) -> tuple[Tensor, Tensor]:
     """Which rows of a buffer this step takes, as ``width`` places, and which places a loader would have filled.
 
-    The buffer is gone through in batches, in a new random order in every pass, as by a shuffled loader. Where the
-    last batch of a pass is short, its places are filled up from the beginning of the pass: whoever wants short
-    batches leaves out the places that are marked False.
+    The buffer is gone through in batches, in a new random order in every pass, as by a shuffled loader. Where the last
+    batch of a pass is short, its places are filled up from the beginning of the pass, and these are marked False: who
+    wants short batches leaves them out.
     """
     # rows that only fill a block of stacked clients belong to nobody, and have no numbers drawn for them
     size, number, room = draws["deal size"].clamp_min(1), draws["deal step"], len(held["rows"])

@@ -1,7 +1,7 @@
 """The clients' side: the samples of the clients that live here, and what each makes of its own.
 
-A client sees its own samples and nothing else. What a method makes of them (repeated or altered samples) is a view:
-made here when the client is visited, as a function of the seed, the round and the client, and forgotten afterwards.
+A client sees its own samples and nothing else. What a method makes of them (repeated or altered samples) is a view. It
+is made here when the client is visited, as a function of the seed, the round and the client, and forgotten afterwards.
 """
 
 from __future__ import annotations

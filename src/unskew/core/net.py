@@ -37,8 +37,8 @@ JUDGED_AT_ONCE = 500
 def blocks(count: int, by_batch: bool) -> list[Array]:
     """Which of ``count`` samples are judged in one pass.
 
-    Where a sample is judged by the statistics of its block, blocks are of one size and drawn by chance, always the
-    same: a test set sorted by class would otherwise be judged class by class.
+    Where a sample is judged by the statistics of its block, blocks are of one size and drawn by chance, the same each
+    time. Otherwise a test set sorted by class would be judged class by class.
     """
     number = max(1, -(-count // JUDGED_AT_ONCE))
     if not by_batch or number == 1:

@@ -24,8 +24,8 @@ class Answerer(Protocol):
 class Query:
     """A question as it travels.
 
-    ``part`` is the name of one of the method's parts, or where somebody else who answers is found,
-    ``package.module:Class``: a process that was told of nothing before finds it there too.
+    ``part`` is the name of one of the method's parts. Where somebody else answers, it is the path of its class,
+    ``package.module:Class``: any process finds it there, also one that was told nothing before.
     """
 
     part: str

@@ -35,11 +35,15 @@ TakeCensus = Callable[[Array | slice], Array]
 class Roster:
     """Clients 0 to K - 1, as the server's half of a round knows them.
 
-    ``sizes`` is how many samples each holds, ``budget`` the size whose epochs it spends, ``weigh`` the size its update
-    weighs, ``pooled`` how many clients' budgets it spends where clients were pooled into it (else 0). ``dataset`` says
-    what samples look like (shape, classes, kind) and holds the server's own test set; its pool is empty. ``sharing`` is
-    what raw samples were moved before round 0, ``network`` how clients are linked. ``aside`` says, by what for, how
-    many samples each client has set aside that it never trains on; None where they are the server's own.
+    - ``sizes``: how many samples each holds.
+    - ``budget``: the size whose epochs it spends.
+    - ``weigh``: the size its update weighs.
+    - ``pooled``: how many clients' budgets it spends, where clients were pooled into it; else 0.
+    - ``dataset``: what samples look like (shape, classes, kind), and the server's own test set; its pool is empty.
+    - ``sharing``: what raw samples were moved before round 0.
+    - ``network``: how clients are linked.
+    - ``aside``: by purpose, how many samples each client has set aside that it never trains on; None where they are the
+      server's own.
     """
 
     def __init__(

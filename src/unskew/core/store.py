@@ -1,8 +1,8 @@
 """What clients remember between visits: rows made on first use, the oldest on disk past a budget of memory.
 
-A store is never changed: ``put`` gives a new one that shares the old one's rows. Rows that no longer fit are
-appended to a file that has no name, so that nothing is left behind however the process ends; a checkpoint copies
-them, so that a resume needs no such file.
+A store is never changed: ``put`` gives a new one that shares the old one's rows. Rows that no longer fit are appended
+to a file without a name, so nothing is left behind however the process ends. A checkpoint copies them, so a resume
+needs no such file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Who carries pieces of work out: this process, workers on this machine (``cpu.workers``), or a cluster (``cluster``).
 
-A piece of work is a function of what was told before and of itself, so who carries it out, and how often it was lost on
+A piece of work depends on what was told before and on itself alone. So who carries it out, and how often it was lost on
 the way, changes nothing but the time.
 """
 

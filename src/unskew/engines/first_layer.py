@@ -1,10 +1,12 @@
 """A dense first layer of stacked clients, trained without touching its weights step by step.
 
-Plain SGD moves such a layer only along the samples that it was shown: after any number of steps its weights are
-W - D'X, where X are the client's samples and row i of D sums rate x gradient of the layer's outputs over all uses of
-sample i. So the layer's outputs are XW' - XX'D. XW' and XX' are computed once a visit, in large products; a step reads
-and adds a few rows, as many as its batch has; the weights are made once, at the end. It is the same sum in another
-order, with a fraction of the multiplications where a client sees its samples several times.
+Plain SGD moves such a layer only along the samples that it was shown. After any number of steps its weights are W -
+D'X, where X are the client's samples and row i of D sums rate x gradient of the layer's outputs over all uses of sample
+i. So the layer's outputs are XW' - XX'D.
+
+XW' and XX' are computed once a visit, in large products. A step reads and adds a few rows, as many as its batch has.
+The weights are made once, at the end. It is the same sum in another order, with a fraction of the multiplications where
+a client sees its samples several times.
 """
 
 from __future__ import annotations
@@ -164,8 +166,8 @@ class _BatchOfPool:
     now: Node
 
     def is_shown_by(self, node: Any) -> bool:
-        """Whether a node is these samples, laid out in a row each, and nothing else: what a model does to them
-        beforehand is no normalisation of ours, however much it looks like it."""
+        """Whether a node is these samples, laid out in a row each, and nothing else. What a model does to them
+        beforehand is not our normalisation, however much it looks like it."""
         shape = node.meta["form"].shape
         if len(shape) != 3 or shape[:2] != self.index.meta["form"].shape[1:]:
             return False

@@ -18,8 +18,8 @@ class Aggregate(Part):
 
     slot: ClassVar[str] = "aggregate"
     weighs_examples_only: ClassVar[bool] = False
-    """Whether ``weights`` looks at ``update.examples`` alone, up to a factor common to all rows: then they are known
-    before clients train, and an engine may add models up as they come and keep none."""
+    """Whether ``weights`` looks at ``update.examples`` alone, up to a factor common to all rows. The weights are then
+    known before clients train, and an engine may add models up as they come and keep none."""
 
     def weights(self, update: Update) -> Tensor:
         """One weight a row, float64; the change is the sum of weight x (params_i - base_i)."""

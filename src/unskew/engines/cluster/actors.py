@@ -29,8 +29,8 @@ from unskew.version import __version__
 log = logging.getLogger("unskew.engines.cluster")
 
 SHARE_OF_A_CORE = 0.125
-"""What an actor claims of its core, so that eight runs can be on a cluster at once: the system shares the cores fairly
-among their single threads, and nobody waits for another run to end."""
+"""What an actor claims of its core. Eight runs can then be on a cluster at once: the system shares the cores fairly
+among their single threads, and no run waits for another to end."""
 
 SHARE_OF_A_GPU = 0.5
 """The same of a GPU, whose memory two runs can share."""
@@ -39,8 +39,8 @@ AHEAD = 2
 """Bundles that an actor has at once: the next is there when it has answered one."""
 
 BUNDLES = 4
-"""A bundle is this part of what an actor has left to do: few, since each costs a message, and smaller and smaller, so
-that all end together."""
+"""A bundle is this part of what an actor has left to do. So bundles are few, since each costs a message, and get
+smaller, so that all actors end together."""
 
 SMALLEST = 4
 """No bundle but the last is smaller than this part of the first."""

@@ -1,6 +1,6 @@
 """Actors on the server's own machine write what they trained where the server reads it: in the memory of its boards.
 
-Through the object store the same models would be copied twice, and each would be an object that Ray looks after: job C,
+Through the object store the same models would be copied twice, and each would be an object that Ray looks after. Job C,
 whose clients train for two milliseconds each, lost a sixth of its speed to that.
 """
 

@@ -1,9 +1,9 @@
 """Clients side by side on a GPU, on several streams: each one's step is captured once and replayed.
 
-Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client
-leaves most of the GPU idle. So where a model convolves, but for many clients with small filters, each keeps its own
-step, that of ``unskew.core.step``, and the GPU runs many clients' graphs at once. No client waits for another. Short
-batches are padded, or get graphs of their own where batch norm is and they have few sizes.
+Stacked convolutions become grouped ones, which a GPU runs group by group; an ordinary convolution of one client leaves
+most of the GPU idle. So where a model convolves, each client keeps its own step (that of ``unskew.core.step``), and the
+GPU runs many clients' graphs at once; many clients with small filters are stacked instead. No client waits for another.
+Short batches are padded; where a model has batch norm and batches have few sizes, each size gets a graph of its own.
 """
 
 from __future__ import annotations
