@@ -33,18 +33,18 @@ class Depends(Generic[Declared]):
 class Part:
     """Hyper-parameters with a name. What a part declares of itself:
 
-            - ``discloses``: what leaves a client beyond a model update.
-        - ``probes``: what the part needs measured, "loss" or "accuracy" of the model that the round began with, on the own
-          data of each client that answered. It is measured once for all parts, and comes in ``update.probes``. Of a client
-      that tells none (it holds no sample, or its site is away) the mean of the others stands there.
-        - ``questions``: the methods by which clients answer for this part from their own samples, beside training
-          (``unskew.core.query``). What crosses is the part's name, the question's and its values.
-        - ``implies``: parts for deciding slots that an expression leaves open. SCAFFOLD averages uniformly unless another
-          rule is written.
-        - ``neutral``: an expression of this part that must be FedAvg to the last bit, such as ``fedprox(mu=0)``.
-        - ``example``: an expression to try a part by that has no defaults. The last two are for ``unskew.testing.checks``.
-    
-        What depends on hyper-parameters is a ``Depends``.
+    - ``discloses``: what leaves a client beyond a model update.
+    - ``probes``: what the part needs measured, "loss" or "accuracy" of the model that the round began with, on the own
+      data of each client that answered. It is measured once for all parts, and comes in ``update.probes``. A client
+      that tells none (it holds no sample, or its site is away) stands there with the mean of the others.
+    - ``questions``: the methods by which clients answer for this part from their own samples, beside training
+      (``unskew.core.query``). What crosses is the part's name, the question's and its values.
+    - ``implies``: parts for deciding slots that an expression leaves open. SCAFFOLD averages uniformly unless another
+      rule is written.
+    - ``neutral``: an expression of this part that must be FedAvg to the last bit, such as ``fedprox(mu=0)``.
+    - ``example``: an expression to try a part by that has no defaults. The last two are for ``unskew.testing.checks``.
+
+    What depends on hyper-parameters is a ``Depends``.
     """
 
     name: ClassVar[str]
