@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import signal
 import sys
 import types
@@ -11,6 +12,8 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
+
+import numpy as np
 
 POLITE = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """What asks a run to save and end: Ctrl-C, a scheduler, a closed terminal."""
@@ -35,7 +38,22 @@ def script_can_be_loaded() -> bool:
 
 def of_script(value: Any) -> bool:
     """Whether some of a value is defined in the script that runs; an exception where it cannot be sent at all."""
-    return b"__main__" in bytes(ForkingPickler.dumps(value))
+    written = io.BytesIO()
+    _WithoutNumbers(written).dump(value)
+    return b"__main__" in written.getvalue()
+
+
+class _WithoutNumbers(ForkingPickler):
+    """Leaves tensors and arrays out. A tensor that is written to be sent moves into shared memory, which then stays
+    open until somebody receives it; and what is only looked through, nobody receives."""
+
+    def reducer_override(self, value: Any) -> Any:
+        import torch
+
+        numbers = type(value) in (torch.Tensor, torch.nn.Parameter)
+        if numbers or (type(value) is np.ndarray and not value.dtype.hasobject):
+            return tuple, ()
+        return NotImplemented
 
 
 def start_process(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
@@ -153,3 +155,16 @@ def test_a_job_that_finds_no_shared_memory_is_not_said_to_be_unsendable(
     monkeypatch.setattr(fast, "of_script", full)
     with pytest.raises(RuntimeError, match="shared memory"):
         play(Method.parse("fedavg"), tiny(), engine=FastCPU(workers=2), rounds=1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="Linux lists a process's open files there")
+def test_runs_leave_no_shared_memory_open() -> None:
+    """A model that was only looked through kept twelve files open a run, until workers died of too many."""
+    opened = []
+    for _ in range(3):
+        play(Method.parse("fedavg"), tiny(), engine=FastCPU(workers=2), rounds=1)
+        gc.collect()
+        opened.append(
+            sum("torch_" in os.readlink(f) for f in Path("/proc/self/fd").iterdir() if f.is_symlink())
+        )
+    assert opened == [0, 0, 0]
