@@ -113,10 +113,7 @@ class FastCPU(Here):
         order = replace(leg, start={}, anchor={} if leg.anchor is not None else None, carry=None)
         self._tell_leg(order, round_inputs)
         work = [self._piece(job, leg, group, store) for group in self._groups(job, leg, rows)]
-        back: dict[int, ClientResult] = {
-            row: done for found in self._map(work) for row, done in found.items()
-        }
-        returns = [as_sent(back[int(row)]) for row in rows]
+        returns = self._trained(work, rows)
         if returns[0].message is not None:
             return gather_results(job, leg, rows, returns)
         at, whole = torch.from_numpy(rows), sum_is_all(job, leg)
@@ -130,6 +127,13 @@ class FastCPU(Here):
         if leg.carry is not None:
             moved = {k: v + leg.carry.moved[k][at] for k, v in moved.items()}
         return gather_results(job, leg, rows, returns, params, moved)
+
+    def _trained(self, work: list[WorkPiece], rows: Ids) -> list[ClientResult]:
+        """What these pieces of work bring back, in the order of the rows; models are on the boards."""
+        back: dict[int, ClientResult] = {}
+        for found in self._map(work):
+            back |= found
+        return [as_sent(back[int(row)]) for row in rows]
 
     def _summed(self, job: Job, leg: Leg, rows: Ids, round_inputs: RoundInputs, models: Board) -> Update:
         """A plain round of a linear rule: workers add the models up in fixed blocks and send no model back."""
@@ -148,10 +152,7 @@ class FastCPU(Here):
             piece = self._piece(job, leg, group, store)
             piece.adds = number, [weight[r] for r in group.tolist()]
             work.append(piece)
-        back: dict[int, ClientResult] = {
-            row: done for found in self._map(work) for row, done in found.items()
-        }
-        returns = [as_sent(back[int(row)]) for row in rows]
+        returns = self._trained(work, rows)
         held = gather_results(job, leg, rows, returns, {}, {})
         total = {k: v[: len(groups)].clone() for k, v in sums.tree().items()}
         return Summed.of(held, total, raw, torch.tensor([done.sound for done in returns]))
