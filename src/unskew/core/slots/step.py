@@ -47,7 +47,7 @@ class Step:
     """What an objective sees: one client, one batch. ``shared``, ``mine`` and ``draws`` are the part's own.
 
     What changes with the round comes in ``shared``, from ``hand_out(memory, t)``: a step may be captured once and
-    replayed in later rounds, so it holds tensors only.
+    replayed in later rounds, so it holds tensors only, and a function of tensors.
     """
 
     net: Net
