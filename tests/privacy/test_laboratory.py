@@ -278,6 +278,14 @@ def test_overfitting_is_analysed_from_a_kept_model(plain):
         overfitting(plain, accuracy=0.999, progress=False)
 
 
+@pytest.mark.parametrize("method", ["fedfa", "fedfv"])
+def test_overfitting_of_methods_that_weigh_by_what_clients_measure(method, tmp_path):
+    """Their average needs each client's accuracy or loss, as in a round."""
+    unskew.run(method=method, out=tmp_path / "run", **SETTINGS)
+    record = overfitting(tmp_path / "run", ("30",), accuracy=0.05, test=100, progress=False, pictures=False)
+    assert record["groups"][0]["average"]["test_accuracy"] > 0
+
+
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [

@@ -24,7 +24,7 @@ from unskew.core.held import Moment
 from unskew.core.holdings import Holdings
 from unskew.core.ledger import Ledger
 from unskew.core.roster import Roster
-from unskew.core.round import begin_parts
+from unskew.core.round import begin_parts, told_by_all
 from unskew.core.types import Ids, Leg, Tree, Update, moved_by
 from unskew.core.upload import decode_update
 from unskew.data.dataset import Dataset
@@ -260,8 +260,13 @@ def _trained(found: Subject, start: Tree, round_: int, federation: Federation) -
     shared = job.method.hand_out(memory, round_)
     clients = np.arange(federation.clients)
     try:
-        leg = Leg(clients, start)
-        round_inputs = found.setup.run.inputs(job.roster, shared, found.setup.state.clients, Moment(round_))
-        return decode_update(job, leg, engine.visit(job, leg, clients, round_inputs))
+        leg, moment = Leg(clients, start), Moment(round_)
+        round_inputs = found.setup.run.inputs(job.roster, shared, found.setup.state.clients, moment)
+        update = decode_update(job, leg, engine.visit(job, leg, clients, round_inputs))
+        probes = {name for part in job.method.parts for name in part.probes}
+        if probes:
+            told = engine.evaluate(job, start, update.clients, moment)
+            update = replace(update, probes=told_by_all(told, probes, update.examples.numpy()))
+        return update
     finally:
         engine.close()

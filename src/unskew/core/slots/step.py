@@ -46,8 +46,8 @@ class Out:
 class Step:
     """What an objective sees: one client, one batch. ``shared``, ``mine`` and ``draws`` are the part's own.
 
-    A step may be captured once and replayed in later rounds, so it holds tensors only. What changes with the round
-    comes in ``shared``, from ``hand_out(memory, t)``.
+    A step may be captured once and replayed in later rounds, so it holds tensors only, and a function of tensors. What
+    changes with the round comes in ``shared``, from ``hand_out(memory, t)``.
     """
 
     net: Net
