@@ -132,6 +132,9 @@ def _main(words: list[str]) -> int:
     except OSError as error:
         if "--debug" in words:
             raise
+        if isinstance(error, FileNotFoundError) and not error.filename:  # os.getcwd() says no more
+            complain("error:", "red", "the folder that this was called in is gone; go to another one")
+            return 2
         said = PLACES.get(error.errno or 0, f"{error.strerror or error} (add --debug for the traceback)")
         complain("error:", "red", f"{said}: {error.filename}" if error.filename else said)
         return 2 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG) else 1
