@@ -369,3 +369,28 @@ def test_what_the_system_says_without_a_place_is_told(
     monkeypatch.setattr("unskew.runs.rounds.play_round", fail)
     _, err = said(capsys, "run", *SMALL, "--json", code=2 if number == errno.ENOENT else 1)
     assert err == f"error: {sentence}\n"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_code_of_ones_own_that_exits_is_no_success(
+    workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the command with code 0 and no word, and a worker was said to have had too little memory."""
+    own = f"exits_{workers}"
+    Path(f"{own}.py").write_text(
+        "import sys\n"
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from unskew.parts import Objective\n"
+        "@dataclass(frozen=True)\n"
+        "class Exits(Objective):\n"
+        '    """Ends the process."""\n'
+        f'    name: ClassVar[str] = "{own}"\n'
+        '    paper: ClassVar[str] = "nobody\'s"\n'
+        "    def penalty(self, step):\n"
+        "        sys.exit()\n"
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    words = ["run", *SMALL[:-1], "fast", "--method", f"{own}:Exits", "--workers", workers, "--json"]
+    _, err = said(capsys, *words, code=1)
+    assert err == f"error: sys.exit was called ({own}.py, line 11); raise an error there, or return\n"
