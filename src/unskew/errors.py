@@ -76,7 +76,7 @@ def _from_here(place: str) -> str:
         return place
 
 
-def fit_to_travel(error: Exception) -> Exception:
+def fit_to_travel(error: BaseException) -> BaseException:
     """An error that another process can raise, and that tells there where it came up: a traceback does not travel.
 
     One of a user's own class may not be read back there; what it says is then said by a RuntimeError.

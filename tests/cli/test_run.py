@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import traceback
 from pathlib import Path
@@ -348,3 +350,47 @@ def test_own_data_with_a_client_column_needs_no_number_of_clients(capsys: pytest
     _, err = said(capsys, "run", *common, "--partition", "by(subject)", code=2)
     assert "subject" in err
     assert "person" in err
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOENT, "the folder that this was called in is gone; go to another one"),
+        (errno.EMFILE, "too many files are open; allow more (ulimit -n 4096), then do it again"),
+        (errno.EFBIG, "a file may not grow any more here; allow larger ones (ulimit -f), then do it again"),
+    ],
+)
+def test_what_the_system_says_without_a_place_is_told(
+    number: int, sentence: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any, **more: Any) -> Any:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("unskew.runs.rounds.play_round", fail)
+    _, err = said(capsys, "run", *SMALL, "--json", code=2 if number == errno.ENOENT else 1)
+    assert err == f"error: {sentence}\n"
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_code_of_ones_own_that_exits_is_no_success(
+    workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ended the command with code 0 and no word, and a worker was said to have had too little memory."""
+    own = f"exits_{workers}"
+    Path(f"{own}.py").write_text(
+        "import sys\n"
+        "from dataclasses import dataclass\n"
+        "from typing import ClassVar\n"
+        "from unskew.parts import Objective\n"
+        "@dataclass(frozen=True)\n"
+        "class Exits(Objective):\n"
+        '    """Ends the process."""\n'
+        f'    name: ClassVar[str] = "{own}"\n'
+        '    paper: ClassVar[str] = "nobody\'s"\n'
+        "    def penalty(self, step):\n"
+        "        sys.exit()\n"
+    )
+    monkeypatch.syspath_prepend(Path.cwd())
+    words = ["run", *SMALL[:-1], "fast", "--method", f"{own}:Exits", "--workers", workers, "--json"]
+    _, err = said(capsys, *words, code=1)
+    assert err == f"error: sys.exit was called ({own}.py, line 11); raise an error there, or return\n"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew.data import from_arrays, load
+from unskew.data import from_arrays, from_frame, load
 from unskew.data.dataset import Dataset
 from unskew.data.partition import Partition
 from unskew.errors import InputError
@@ -363,3 +365,22 @@ def test_an_option_that_npz_has_not_is_refused_with_those_it_has(tmp_path: Path)
     with pytest.raises(InputError) as caught:
         load(path, label="y")
     assert str(caught.value) == "npz has no parameter 'label'; it is npz(test=0.2, seed=0, kind=none)"
+
+
+def test_numbers_that_float32_does_not_tell_apart_are_warned_of() -> None:
+    """Times in seconds are 128 apart in float32: a model that had learnt from them is as good as chance, silently."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    near = np.column_stack([np.full(60, 1.7e9), 20.0 * y + rng.normal(size=60), 1e-9 * rng.normal(size=60)])
+    far = near + np.array([0, 1.7e9, 0])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        from_arrays(near, y)  # neither a constant nor small numbers
+        from_arrays(far.astype(np.float32), y)  # what was never told apart
+        assert not said
+        from_arrays(far, y)
+        from_frame(pandas.DataFrame(far, columns=["a", "time", "c"]).assign(y=y), "y")
+    (arrays, table) = (str(one.message) for one in said)
+    assert arrays.startswith("feature 1 of x lies between 16999999")
+    assert table.startswith("column 'time' of the frame lies between 16999999")
+    assert arrays.endswith("where float32 hardly tells numbers apart; subtract its smallest from all")

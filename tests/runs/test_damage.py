@@ -21,6 +21,8 @@ from torch import nn
 from failing_runs import fails_after
 from unskew.cli import main
 from unskew.core.checkpoint_files import SEAL
+from unskew.data.load import load
+from unskew.data.partition import partition
 from unskew.errors import InputError, RunFailed, one_line
 from unskew.progress import Silent
 from unskew.runs.ended import Run
@@ -417,6 +419,27 @@ def test_data_given_by_name_at_a_resume_is_what_is_read(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="is not what the run began with; give it the same data"):
             resume(out, dataset=wrong)
     assert_same(resume(out, dataset=moved, progress=False), whole)
+
+
+def test_a_file_that_is_gone_is_asked_for_by_its_flag(tmp_path: Path) -> None:
+    """Of a saved partition the run has a copy of its own, and the sentence names it."""
+    x, y = np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32), np.arange(60) % 3
+    data, dealt, out = tmp_path / "data.npz", tmp_path / "dealt.npz", tmp_path / "run"
+    np.savez(data, x=x, y=y)
+    partition(load(data), "iid", 5).save(dealt)
+    run(dataset=data, partition=str(dealt), cohort=2, rounds=1, model="linear", out=out, progress=False)
+    os.rename(data, tmp_path / "moved.npz")
+    os.unlink(dealt)
+    lost = f"{out} was run with {{}}, which is not there any more; say where it lies now by --{{}}"
+    with pytest.raises(InputError) as problem:
+        resume(out, rounds=2)
+    assert str(problem.value) == lost.format(f"dataset = {data}", "dataset")
+    with pytest.raises(InputError) as problem:
+        resume(out, rounds=2, dataset=tmp_path / "moved.npz")
+    kept = str(out / "partition.npz")
+    assert str(problem.value) == lost.format(f"partition = {dealt}", f"partition, such as {kept}")
+    again = resume(out, rounds=2, dataset=tmp_path / "moved.npz", partition=kept, progress=False)
+    assert again.result["rounds"] == 2
 
 
 def test_a_federation_cannot_be_resumed_by_name(copied: Path) -> None:

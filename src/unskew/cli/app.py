@@ -113,6 +113,11 @@ def _main(words: list[str]) -> int:
         return result if isinstance(result, int) else 0
     except Interrupted:
         return 130
+    except SystemExit as error:
+        if not (line := own_line(error)):
+            raise
+        complain("error:", "red", f"sys.exit was called ({line}); raise an error there, or return")
+        return 1
     except InputError as error:
         if "--debug" in words:
             raise
@@ -132,7 +137,13 @@ def _main(words: list[str]) -> int:
     except OSError as error:
         if "--debug" in words:
             raise
-        said = PLACES.get(error.errno or 0, f"{error.strerror or error} (add --debug for the traceback)")
+        if isinstance(error, FileNotFoundError) and not error.filename:  # os.getcwd() says no more
+            complain("error:", "red", "the folder that this was called in is gone; go to another one")
+            return 2
+        said = PLACES.get(
+            error.errno or 0,
+            f"{error.strerror or str(error) or type(error).__name__} (add --debug for the traceback)",
+        )
         complain("error:", "red", f"{said}: {error.filename}" if error.filename else said)
         return 2 if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG) else 1
     except Exception as error:

@@ -11,6 +11,7 @@ import numpy as np
 
 from unskew.arrays import Array
 from unskew.errors import InputError, unknown
+from unskew.notices import warn
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -170,3 +171,23 @@ def no_column(what: str, column: str, frame: DataFrame, where: str) -> InputErro
 def listed(names: Sequence[str]) -> str:
     """Some names in a sentence; of many the first ones and how many more there are."""
     return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+
+
+def warn_of_lost_digits(wide: Array, narrow: Array, name: Callable[[int], str]) -> None:
+    """Warn of a feature whose numbers float32 rounds to few different ones, as those of times in seconds.
+
+    ``narrow`` is ``wide`` [n, features] in float32; a thousand rows tell. Below a hundred steps of float32 between its
+    ends a feature counts as lost.
+    """
+    some = slice(None, None, max(1, len(wide) // 1000))
+    exact = wide[some].astype(np.float64)
+    low, high = exact.min(axis=0), exact.max(axis=0)
+    lost = np.flatnonzero((high > low) & (np.abs(exact - narrow[some]).max(axis=0) > (high - low) / 200))
+    if len(lost):
+        k = int(lost[0])
+        more = f" ({len(lost) - 1} more are so, too)" if len(lost) > 1 else ""
+        warn(
+            f"{name(k)} lies between {low[k]:.12g} and {high[k]:.12g}, where float32 hardly tells numbers apart; "
+            f"subtract its smallest from all{more}",
+            stacklevel=4,
+        )

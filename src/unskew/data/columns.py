@@ -24,6 +24,7 @@ from unskew.data.cells import (
     listed,
     missing_words,
     numbers_of,
+    warn_of_lost_digits,
     words_of,
 )
 from unskew.errors import InputError
@@ -178,6 +179,10 @@ class Columns:
                     f"column {column!r} of {place.where} has {x[large, k][0]:g} in {place.first(large)}, which is "
                     f"{FLOAT32_IN_WORDS}; scale the column"
                 )
+        width = len(self.numbers)
+        warn_of_lost_digits(
+            x[:, :width], narrow[:, :width], lambda k: f"column {self.numbers[k]!r} of {place.where}"
+        )
         return np.ascontiguousarray(narrow)
 
     @property

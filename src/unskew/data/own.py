@@ -11,7 +11,7 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 
 from unskew.arrays import Array
-from unskew.data.cells import FLOAT32_IN_WORDS, listed
+from unskew.data.cells import FLOAT32_IN_WORDS, listed, warn_of_lost_digits
 from unskew.data.dataset import Dataset, Kind, channel_moments, hold_out, too_large_label
 from unskew.data.files import read_npz
 from unskew.errors import InputError, unknown
@@ -161,6 +161,7 @@ def sample_array(x: Any, what: str, kind: Kind | None) -> tuple[Array, Kind]:
         raise InputError(f"{what} must hold numbers, not {array.dtype}")
     if array.ndim < 2 or 0 in array.shape:
         raise InputError(f"{what} has the shape {array.shape}; give at least one row of features a sample")
+    wide = array
     if array.dtype.kind == "f":
         finite = np.isfinite(array).reshape(len(array), -1).all(axis=1)
         if not finite.all():
@@ -178,7 +179,9 @@ def sample_array(x: Any, what: str, kind: Kind | None) -> tuple[Array, Kind]:
             )
     found = kind or _guess(array)
     if found == "vector":
-        return np.ascontiguousarray(array.reshape(len(array), -1), np.float32), found
+        rows = np.ascontiguousarray(array.reshape(len(array), -1), np.float32)
+        warn_of_lost_digits(wide.reshape(len(wide), -1), rows, lambda k: f"feature {k} of {what}")
+        return rows, found
     if found == "image" and array.dtype != np.uint8 and array.dtype.kind in "iub":
         if array.min() < 0 or array.max() > 255:
             array = array.astype(np.float32)

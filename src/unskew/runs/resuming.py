@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from unskew.data.dataset import Dataset
 from unskew.data.federation import Federation
 from unskew.errors import InputError
+from unskew.expression import path_and_options
 from unskew.metrics.own import Metric, own_metrics
 from unskew.places import path_of
 from unskew.runs.changes import common_rounds, ends_apart, find_changes, on_its_device
 from unskew.runs.folder import RunFolder, read_folder
 from unskew.runs.given import Data, take_data
 from unskew.runs.judged_by import Metrics, check_names, refuse_other_metrics
-from unskew.runs.spec import STOPPING, Spec
+from unskew.runs.spec import MOVED, STOPPING, Spec
 from unskew.runs.watchers import Stopped
 
 if TYPE_CHECKING:
@@ -116,12 +118,27 @@ def ask_to_resume(
     refuse_other_metrics(place, about, own)
     spec = find_changes(place, began, settings, len(folder.lines))
     check_names(spec.metrics, own)
+    if data is None and moved is None:
+        _refuse_lost_files(place, spec)
     stopped, undone = _stopped(folder, began, spec, "rounds" in given)
     common_rounds(place, began, spec, len(folder.lines), undone)
     asked = Resumption(place, folder, about, began, spec, data, moved, model, own, stopped, undone)
     if not asked.over:
         on_its_device(place, spec, about.get("device"))
     return asked
+
+
+def _refuse_lost_files(place: Path, spec: Spec) -> None:
+    """Refuse a file that is not there any more, with the flag that says where it lies now."""
+    for name in MOVED:
+        path, _ = path_and_options(getattr(spec, name))
+        if os.path.isabs(path) and not os.path.exists(path):
+            kept = place / "partition.npz"
+            such = f", such as {kept}" if name == "partition" and kept.is_file() else ""
+            raise InputError(
+                f"{place} was run with {name} = {path}, which is not there any more; say where it lies now by "
+                f"--{name}{such}"
+            )
 
 
 def _ends_alike(began: Spec, spec: Spec) -> bool:

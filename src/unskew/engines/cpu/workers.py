@@ -212,7 +212,7 @@ def _work(pipe: Connection, target: Callable[[dict[str, Any], Any], Any], server
         setup.update(fresh)
         try:
             answer, problem = target(setup, work), None
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a worker that ended of it would be taken for one that died
             answer, problem = None, fit_to_travel(error)
         try:
             pipe.send((number, answer, problem))
