@@ -21,6 +21,7 @@ LONGEST = [
     "sites/test_flower.py",
     "testing/test_checks.py",
     "testing/test_pretend_gpu.py",
+    "models/test_kernels.py",
     "studio/test_screens.py",
     "engines/cluster/test_ends.py",
     "engines/test_fast.py",
