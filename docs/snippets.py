@@ -4,10 +4,11 @@
 
 A page is played from top to bottom in an empty folder. Python blocks run in one namespace; a block with a title
 (```toml title="compare.toml") is written to a file of that name; of console blocks every line ``$ unskew ...`` is
-run. A comment on the line before a block changes that:
+run, and what is shown below it must be what is printed but for numbers and where lines break; a line … stands for any
+lines. A comment on the line before a block changes that:
 
     <!-- not run: why -->    it is only shown
-    <!-- exact -->           what is printed must be what the page shows; a line … stands for any lines
+    <!-- exact -->           numbers and line breaks too
 
 An exact ```text block is what the Python block before it prints.
 """
@@ -136,6 +137,28 @@ def matches(shown: str, said: str) -> bool:
     """Whether what is shown is what was said; a line … stands for any number of lines."""
     pieces = re.split(r"^\s*…\s*\n", _plain(shown), flags=re.M)
     return re.fullmatch(".*".join(map(re.escape, pieces)), _plain(said), flags=re.S) is not None
+
+
+def unlike(block: Block, said: str) -> list[str]:
+    """The commands below which something else is shown than was said, but for numbers and where lines break."""
+    printed = Block("console", said, "", "", 0, (0, 0)).commands()
+    return [
+        command
+        for (command, shown), (_, lines) in zip(block.commands(), printed, strict=True)
+        if any(shown) and not _alike(shown, lines)
+    ]
+
+
+def _alike(shown: list[str], lines: list[str]) -> bool:
+    pieces = [_worded(piece) for piece in re.split(r"^\s*…\s*$", "\n".join(shown), flags=re.M)]
+    return re.fullmatch(".*".join(map(re.escape, pieces)), _worded("\n".join(lines))) is not None
+
+
+def _worded(text: str) -> str:
+    """Text with every number, sign and unit of time included, as #, and without the space between words."""
+    text = re.sub(r"\d+(?:[.,]\d+)* (?:ms|s|min|h)\b", "#", text)
+    text = re.sub(r"(?<![\w(])[−+-]?\d+(?:[.,]\d+)*", "#", text)
+    return "".join(text.split())
 
 
 def _plain(text: str) -> str:

@@ -97,12 +97,12 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 """Folders of packages, also where ``pip install --user`` has them, below a home folder."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """An InputError for a name that does not exist, with the nearest ones suggested."""
+def unknown(kind: str, name: str, known: Iterable[str], own: str = "") -> InputError:
+    """An InputError for a name that does not exist, with the nearest ones suggested; ``own``: how to name your own."""
     names = sorted(known)
     close = difflib.get_close_matches(name.lower()[:100], names, n=3, cutoff=0.5)  # endless ones take forever
     if close:
         hint = f"did you mean {' or '.join(repr(c) for c in close)}?"
     else:
-        hint = f"write one of {', '.join(names)}"
+        hint = f"write one of {', '.join(names)}{f', or {own}' if own else ''}"
     return InputError(f"there is no {kind} {name!r}; {hint}")

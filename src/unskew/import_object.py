@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from pathlib import Path
@@ -35,7 +36,9 @@ def import_object(path: str, kind: str) -> Any:
             "package.module:Class, as Python would import it from here"
         ) from error
     if not hasattr(module, name):
-        raise InputError(f"there is no {name or 'name'!r} in {module_name!r}; write package.module:Class")
+        near = difflib.get_close_matches(name, [n for n in vars(module) if not n.startswith("_")], n=1)
+        hint = f"did you mean {module_name}:{near[0]}?" if near else "write package.module:Class"
+        raise InputError(f"there is no {name or 'name'!r} in {module_name!r}; {hint}")
     return getattr(module, name)
 
 

@@ -286,7 +286,10 @@ REFUSED = {
         "no run can be written to field.toml/run (not a directory); choose another folder",
     ),
     "a sweep": ("run sweep.toml", "sweep.toml has a [sweep] table; run it with `unskew sweep sweep.toml`"),
-    "a folder": ("run .", ". is a folder; name an experiment file, such as grid.toml"),
+    "a folder": (
+        "run .",
+        ". is a folder; name an experiment file, such as grid.toml, or write --dataset . to train on what is in it",
+    ),
     "no file": ("run missing.toml", "there is no experiment file missing.toml"),
     "not a run": ("resume nothing", "nothing is not a run folder: it has no spec.json"),
     "no such folder": ("resume missing", "missing is not a run folder: it has no spec.json"),

@@ -37,12 +37,35 @@ def test_the_code_of_the_page_runs(name: str) -> None:
     """Every Python block and every unskew command, top to bottom, in an empty folder."""
     with snippets.quiet_place():
         for block, said in snippets.play(PAGES[name]):
+            if block.language == "console" and block.mark != "exact":
+                other = snippets.unlike(block, said)
+                assert not other, f"{name}, line {block.line} shows something else than is printed:\n{said}"
             if block.mark == "exact":
                 assert snippets.matches(block.text, said), (
                     f"{name}, line {block.line} shows something else than is printed; refresh it with "
                     f"`python docs/snippets.py {name}`\n{said}"
                 )
         assert LEAVES.get(name, set()) <= set(os.listdir())
+
+
+@pytest.mark.parametrize(
+    ("shown", "alike"),
+    [
+        ("  final  0.87 after round 20\n  cost   36.0 MB, 1,580 steps, 1.3 s\n", True),
+        ("  final  0.9 after round 3\n  cost   1 MB, 2 steps, 4 min\n", True),
+        ("  final  0.9 after\n         round 3\n  …\n", True),
+        ("  …\n  cost   1 MB, 2 steps, 4 min\n", True),
+        ("  final  0.87 after round 20\n", False),
+        ("  final  0.87 at round 20\n  …\n", False),
+        ("  final  0.87 after round 20\n  cost   36.0 kB, 1,580 steps, 1.3 s\n", False),
+        ("", True),
+    ],
+)
+def test_what_a_page_shows_below_a_command_is_printed_but_for_numbers(shown: str, alike: bool) -> None:
+    """A line left out, or another word, is something else; where nothing is shown nothing is said."""
+    said = "$ unskew run\n  final  0.87 after round 20\n  cost   36.0 MB, 1,580 steps, 1.3 s\n"
+    page = f"```console\n$ unskew run\n{shown}```\n"
+    assert snippets.unlike(snippets.blocks(page)[0], said) == ([] if alike else ["unskew run"])
 
 
 @pytest.mark.parametrize("name", PAGES)

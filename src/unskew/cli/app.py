@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import re
 import sys
 import warnings
 from functools import cache
@@ -38,6 +39,24 @@ PLACES = {
     errno.ENAMETOOLONG: "the name is too long for a file; choose a shorter one",
 }
 """What can be wrong with a place, and what to do about it."""
+
+ORDER = (
+    *(
+        "demo",
+        "diagnose",
+        "partition",
+        "datasets",
+        "run",
+        "resume",
+        "sweep",
+        "report",
+        "studio",
+        "methods",
+        "models",
+    ),
+    *("metrics", "predict", "export", "attack", "reproduce", "bench"),
+)
+"""Commands as a newcomer needs them: what the data is like, training, what came out, what there is, and the rest."""
 
 app = typer.Typer(
     name="unskew",
@@ -75,11 +94,27 @@ def commands(only: str = "") -> Any:
     found = copy.copy(app)
     found.registered_commands = [c for c in app.registered_commands if _name(c) == only]
     found.registered_groups = [g for g in app.registered_groups if g.name == only]
-    return typer.main.get_command(found if found.registered_commands or found.registered_groups else app)
+    if not (found.registered_commands or found.registered_groups):
+        place = {name: at for at, name in enumerate(ORDER)}
+        found.registered_commands = sorted(
+            app.registered_commands, key=lambda c: place.get(_name(c), len(ORDER))
+        )
+        found.registered_groups = app.registered_groups
+    return typer.main.get_command(found)
 
 
 def _name(command: Any) -> str:
     return command.name or typer.main.get_command_name(command.callback.__name__)
+
+
+def _of_tables(message: str) -> str:
+    """What to write instead of several tables one after the other; nothing where a complaint is of something else."""
+    from unskew.data.cells import TABLES  # numpy comes along, and other complaints need none
+
+    extra = re.search(r"unexpected extra arguments? \(([^)]*)\)", message)
+    if extra is None or not extra[1].lower().endswith(TABLES):
+        return ""
+    return "; put the tables of all clients into one folder and name that, or write them into one table"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -132,7 +167,7 @@ def _main(words: list[str]) -> int:
     except UsageProblem as error:
         if type(error).__name__ != "NoArgsIsHelpError":  # that one has printed the help already
             message = getattr(error, "format_message", error.__str__)()
-            complain("error:", "red", " ".join(message.split()))
+            complain("error:", "red", " ".join(message.split()) + _of_tables(message))
         return 2
     except OSError as error:
         if "--debug" in words:

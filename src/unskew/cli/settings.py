@@ -67,6 +67,10 @@ def with_settings(command: Callable[..., Any], shown: Mapping[str, str] | None =
     return wrapped
 
 
+COLUMNS = ("label", "client", "by", "features", "drop_columns", "test_column")
+"""Settings whose words are columns of a table."""
+
+
 def _flag(field: dataclasses.Field[Any], panel: str, some: Mapping[str, str] | None) -> inspect.Parameter:
     name = "--" + field.name.replace("_", "-")
     hint = HINTS[field.name]
@@ -79,7 +83,7 @@ def _flag(field: dataclasses.Field[Any], panel: str, some: Mapping[str, str] | N
     many = typing.get_origin(hint) is tuple or field.name == "drop"
     kind: Any = bool | None if hint is bool else list[str] | None if many else str | None
     flag = f"{name}/--no-{name[2:]}" if hint is bool else name
-    metavar = None if hint is bool else _metavar(hint)
+    metavar = None if hint is bool else "COLUMN" if field.name in COLUMNS else _metavar(hint)
     option = typer.Option(
         flag,
         help=shown,
@@ -100,7 +104,7 @@ def _completion(name: str, hint: Any) -> Callable[[str], Any] | None:
 
 
 def _metavar(hint: Any) -> str:
-    options = [o for o in (typing.get_args(hint) or (hint,)) if o is not type(None)]
+    options = [o for o in (typing.get_args(hint) or (hint,)) if o not in (type(None), ...)]
     if len(options) == 1 and typing.get_origin(options[0]) is typing.Literal:
         return _metavar(options[0])
     if typing.get_origin(hint) is typing.Literal:

@@ -196,7 +196,8 @@ def _resolve(call: Call) -> list[Part]:
     if ":" in call.name:
         return [expression.build(call, {call.name: own_part(call.name)}, "part")]
     if call.name not in known_parts():
-        raise unknown("method or part", call.name, [*known_parts(), *presets()])
+        own = f"a part of your own as the file and the class that it is in, such as mine:{call.name}"
+        raise unknown("method or part", call.name, [*known_parts(), *presets()], own)
     return [expression.build(call, known_parts(), "part")]
 
 

@@ -21,9 +21,16 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     try:
         text = path.read_text("utf-8-sig")  # some editors put a mark before the first line
     except FileNotFoundError:
-        raise InputError(f"there is no experiment file {path}") from None
+        from unskew.data.sources import SOURCES  # numpy comes along, and a file that is there needs none
+
+        named = str(path) in SOURCES
+        hint = f"; to train on the data set of this name write --dataset {path}" if named else ""
+        raise InputError(f"there is no experiment file {path}{hint}") from None
     except IsADirectoryError:
-        raise InputError(f"{path} is a folder; name an experiment file, such as grid.toml") from None
+        raise InputError(
+            f"{path} is a folder; name an experiment file, such as grid.toml, or write --dataset {path} to train on "
+            "what is in it"
+        ) from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not written in UTF-8; save it in UTF-8") from None
     except OSError as problem:
