@@ -81,7 +81,7 @@ class Net:
             len([*found()]) < len([*found(remove_duplicate=False)])
             for found in (module.named_parameters, module.named_buffers)
         )
-        self._tried: dict[tuple[int, ...], bool] = {}
+        self._tried: dict[tuple[tuple[int, ...], bool], bool] = {}
         self._tried_last: dict[tuple[int, ...], bool] = {}
         self._tried_rows: dict[tuple[int, ...], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
@@ -292,11 +292,12 @@ class Net:
             return False
         return True
 
-    def stackable(self, shape: tuple[int, ...]) -> bool:
-        """Whether stacked clients train this model as each alone does, by trying."""
-        if shape not in self._tried:
-            self._tried[shape] = stacks(self, shape)
-        return self._tried[shape]
+    def stackable(self, shape: tuple[int, ...], loops: bool = True) -> bool:
+        """Whether stacked clients train this model as each alone does, by trying; ``loops`` over clients included, or
+        not, which are slow on a CPU."""
+        if (shape, loops) not in self._tried:
+            self._tried[shape, loops] = stacks(self, shape, loops)
+        return self._tried[shape, loops]
 
     def mixes_rows(self, shape: tuple[int, ...]) -> bool:
         """Whether padding would change what this model makes of a batch, by trying."""
