@@ -17,8 +17,9 @@ from unskew.bench.jobs import JOBS
 from unskew.bench.options import Options
 from unskew.bench.ours import Ours
 from unskew.core.method import Method
-from unskew.core.slots import Objective, Step
-from unskew.core.types import Tree
+from unskew.core.roster import Roster
+from unskew.core.slots import Local, Objective, Step, Tune
+from unskew.core.types import Cohort, PerClient, Tree
 from unskew.data import Federation
 from unskew.engines import first_layer
 from unskew.engines.cpu.fast import FastCPU
@@ -157,6 +158,106 @@ def test_gradients_are_added_to_the_weights_without_being_kept() -> None:
             Method.parse("fedavg"), equal_clients(), engine=engine, model="mlp(hidden=[5])", rounds=1, batch=3
         )
     assert run.count[aten.baddbmm_.default] == 2 * (1 + 4)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"momentum": 0.9}, {"optimizer": "adam", "lr": 0.001}], ids=["sgd", "adam"]
+)
+def test_rules_of_several_terms_move_all_clients_in_one_pass(settings: dict[str, object]) -> None:
+    """Each of four steps, and the one that tries the recording: one pass over memory where clients have one rate."""
+    engine = FastCPU(workers=1, record=True)
+    dense = {"model": "mlp(hidden=[5])", "rounds": 1, "batch": 3} | settings
+    with Operations() as run:
+        play(Method.parse("fedavg"), equal_clients(), engine=engine, **dense)
+    passes = [aten._fused_sgd_.tensor_lr, aten._fused_adam_.tensor_lr]
+    assert sum(run.count[op] for op in passes) >= 1 + 4
+    terms = [aten._foreach_mul_.Scalar, aten._foreach_lerp_.Scalar, aten._foreach_addcmul_.Scalar]
+    assert not [op for op in terms if run.count[op]]
+
+
+@pytest.mark.parametrize("model", ["mlp(hidden=[5])", "small_cnn"])
+def test_two_workers_move_weights_by_adam_to_the_same_bits(model: str) -> None:
+    """In one pass, stacked and not."""
+    settings = {"model": model, "batch": 4, "rounds": 2, "optimizer": "adam"}
+    engines = [FastCPU(workers=n, record=True) for n in (1, 2)]
+    one, two = (play(Method.parse("fedavg"), equal_clients(), engine=e, **settings) for e in engines)
+    for engine in engines:
+        engine.close()
+    assert all(torch.equal(two.state.params[k], v) for k, v in one.state.params.items())
+
+
+@dataclass(frozen=True)
+class OwnRates(Tune):
+    """Every client has another rate."""
+
+    name: ClassVar[str] = "own_rates"
+
+    def settings(self, t: int, cohort: Cohort, roster: Roster, local: Local) -> PerClient:
+        return replace(cohort.settings, lr=0.01 * (1 + cohort.clients))
+
+
+@pytest.mark.parametrize("settings", [{"momentum": 0.9}, {"optimizer": "adam"}], ids=["sgd", "adam"])
+def test_clients_with_rates_of_their_own_agree(settings: dict[str, object]) -> None:
+    """To 1e-9 in float64, whatever moves them."""
+    method = replace(Method.parse("fedavg"), tune=(OwnRates(),))
+    dense = {"model": "mlp(hidden=[5])", "rounds": 2, "batch": 3} | settings
+    expected = play(method, equal_clients(), **dense).state.params
+    found = play(method, equal_clients(), engine=FastCPU(workers=1, record=True), **dense).state.params
+    assert max(float((found[k] - v).abs().max()) for k, v in expected.items()) < 1e-9
+
+
+SHAPES = (2, 3, 4), (2, 1, 1), (2, 3, 5), (2, 5, 4), (2, 3, 4), (3, 4)
+"""Of two clients' weights, rates and factors, and of two terms, one of them the same for both."""
+
+
+def moves(step: Callable[..., Tensor]) -> tuple[Callable[..., Any], list[Any]]:
+    """A step of two clients with weights w, rates r, factors a and b and terms c and d; and what it ends in."""
+    traced = trace(step, [torch.ones(shape) for shape in SHAPES])
+    rewrite_graph(traced)
+    return traced.compiled(), [n.target for n in traced.graph.nodes if n.op == "call_function"]
+
+
+def test_a_direction_that_is_a_sum_is_added_term_by_term() -> None:
+    """w - r (a b - c + d), as SCAFFOLD moves: no sum of the size of w is made."""
+
+    def step(w: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+        torch._foreach_addcmul_([w], [a @ b - c + d], [r], value=-1)
+        return w
+
+    play, does = moves(step)
+    assert not {aten.add.Tensor, aten.sub.Tensor, aten.bmm.default} & {*does}
+    drawn = [
+        torch.rand(s, dtype=torch.float64)
+        for s in [(2, 3, 4), (2, 1, 1), (2, 3, 5), (2, 5, 4), (2, 3, 4), (3, 4)]
+    ]
+    mine, theirs = ([v.clone() for v in drawn] for _ in range(2))
+    torch.testing.assert_close(play(*mine), step(*theirs))
+
+
+def test_a_sum_that_is_read_again_or_whose_terms_change_stays_a_sum() -> None:
+    """The sum is given back; a term is the weight itself; a term is written to before the move."""
+
+    def given_back(w: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+        direction = a @ b + c
+        torch._foreach_addcmul_([w], [direction], [r], value=-1)
+        return direction + w
+
+    def of_the_weight(w: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+        torch._foreach_addcmul_([w], [a @ b + w], [r], value=-1)
+        return w + 0
+
+    def written(w: Tensor, r: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+        direction = a @ b + c
+        c.mul_(2)
+        torch._foreach_addcmul_([w], [direction], [r], value=-1)
+        return w + c
+
+    for step in (given_back, of_the_weight, written):
+        play, _ = moves(step)
+        drawn = [torch.rand(shape) for shape in SHAPES]
+        mine, theirs = ([v.clone() for v in drawn] for _ in range(2))
+        torch.testing.assert_close(play(*mine), step(*theirs))
+        torch.testing.assert_close(mine[0], theirs[0])
 
 
 class Factors(nn.Module):

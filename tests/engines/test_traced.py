@@ -129,3 +129,21 @@ def test_results_are_let_go_once_nobody_reads_them() -> None:
     finally:
         gc.enable()
     assert most <= 1
+
+
+def test_a_recurrent_layer_keeps_what_its_backward_pass_needs() -> None:
+    """Replayed without autograd, it is still one that is trained: oneDNN's, in float32."""
+
+    def step(x: Tensor, *weights: Tensor) -> list[Tensor]:
+        weights = tuple(w.detach().requires_grad_() for w in weights)
+        start = torch.zeros(1, 3, 8)
+        out = torch.lstm(x, (start, start), weights, True, 1, 0.0, True, False, False)[0]
+        return list(torch.autograd.grad(out.square().sum(), weights))
+
+    values = [torch.rand(5, 3, 8), *(p.detach() for p in nn.LSTM(8, 8).parameters())]
+    play = compiled(step, *values)
+    others = [v + 0.1 for v in values]
+    with torch.no_grad():
+        found = play(*others)
+    for one, expected in zip(found, step(*others), strict=True):  # type: ignore[call-overload]
+        torch.testing.assert_close(one, expected)

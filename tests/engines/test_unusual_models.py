@@ -259,6 +259,28 @@ def test_plain_models_are_stacked_and_others_are_not() -> None:
     assert not any(map(stackable, (Centres(), Branches(), Tokens(), TimeFirst(), OnlyByBatch())))
 
 
+class Reader(nn.Module):
+    """A layer of torch's own attention, for which ``vmap`` has no rule on a CPU."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention, self.out = nn.MultiheadAttention(6, 2, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        seen = x[:, 0]
+        return self.out(self.attention(seen, seen, seen, need_weights=False)[0].mean(1))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("engine", ["stacked, recorded", "alone, recorded"])
+def test_what_vmap_does_client_by_client_is_not_stacked(engine: str) -> None:
+    """Each client by itself is faster, and agrees; and ``vmap`` may do so again where somebody else asks it."""
+    net = Net(build(Reader(), SHAPE, 3, 0, torch.float64))
+    assert net.stackable(SHAPE)
+    assert not net.stackable(SHAPE, loops=False)
+    assert torch._C._functorch._is_vmap_fallback_enabled()  # type: ignore[attr-defined]
+    assert off(Reader, ENGINES[engine]()) < 1e-9
+
+
 def test_a_recording_that_does_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the cause: it is tried once on other numbers, and the step as written is played instead."""
     import unskew.engines.recorded_alone as alone

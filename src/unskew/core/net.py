@@ -80,9 +80,8 @@ class Net:
             len([*found()]) < len([*found(remove_duplicate=False)])
             for found in (module.named_parameters, module.named_buffers)
         )
-        self._tried: dict[
-            tuple[str, tuple[int, ...]], bool
-        ] = {}  # what was found out by trying, by shape of a sample
+        # what was found out by trying, by shape of a sample
+        self._tried: dict[tuple[str, tuple[int, ...]], bool] = {}
         self.held: Tree = {}  # statistics and context of one step
         self.looks_up = looks_up(module)
         self.half = False
@@ -294,9 +293,11 @@ class Net:
             return False
         return True
 
-    def stackable(self, shape: tuple[int, ...]) -> bool:
-        """Whether stacked clients train this model as each alone does, by trying."""
-        return self._found_out("stacks", shape, lambda shape: stacks(self, shape))
+    def stackable(self, shape: tuple[int, ...], loops: bool = True) -> bool:
+        """Whether stacked clients train this model as each alone does, by trying; ``loops`` over clients included, or
+        not, which are slow on a CPU."""
+        question = "stacks" if loops else "stacks without loops"
+        return self._found_out(question, shape, lambda shape: stacks(self, shape, loops))
 
     def mixes_rows(self, shape: tuple[int, ...]) -> bool:
         """Whether padding would change what this model makes of a batch, by trying."""

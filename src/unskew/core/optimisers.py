@@ -40,10 +40,11 @@ class SGD:
         weights = list(params.values())
         d = [grads[k] for k in params]
         buffers: list[Tensor] = [state["momentum"][k] for k in params] if self.momentum else []
-        if isinstance(lr, torch.Tensor) and _in_one_kernel(lr, weights, d, buffers):
+        several = self.momentum or self.decay  # passes over memory, one after the other
+        if (several and _in_one_pass(lr, weights, buffers)) or _in_one_kernel(lr, weights, d, buffers):
             torch._fused_sgd_(
                 weights,
-                d,
+                _laid_out(d, weights),
                 buffers,
                 weight_decay=self.decay,
                 momentum=self.momentum,
@@ -77,22 +78,24 @@ class Adam:
     def step(self, params: Tree, grads: Tree, state: Memory, lr: float | Tensor, count: int | Tensor) -> None:
         weights = list(params.values())
         g = [grads[k] for k in params]
-        if self.decay:
-            g = list(torch._foreach_add(g, weights, alpha=self.decay))
         first: list[Tensor] = [state["first"][k] for k in params]
         second: list[Tensor] = [state["second"][k] for k in params]
-        if isinstance(lr, torch.Tensor) and _in_one_kernel(lr, weights, g, first, second):
+        one_pass = _in_one_pass(lr, weights, first, second)
+        if self.decay and not one_pass:
+            g = list(torch._foreach_add(g, weights, alpha=self.decay))
+        if one_pass or _in_one_kernel(lr, weights, g, first, second):
+            steps = torch.as_tensor(count, device=weights[0].device).to(weights[0].dtype) + 1
             torch._fused_adam_(
                 weights,
-                g,
+                _laid_out(g, weights),
                 first,
                 second,
                 [],
-                [torch.as_tensor(count, device=lr.device).to(lr.dtype) + 1] * len(weights),
+                [steps] * len(weights),
                 lr=lr,
                 beta1=self.beta1,
                 beta2=self.beta2,
-                weight_decay=0.0,  # it is in the gradient
+                weight_decay=self.decay if one_pass else 0.0,  # or it is in the gradient
                 eps=self.eps,
                 amsgrad=False,
                 maximize=False,
@@ -108,10 +111,54 @@ class Adam:
         _descend(weights, list(torch._foreach_div(first, root)), rate)
 
 
-def _in_one_kernel(lr: Tensor, weights: list[Tensor], *lists: list[Tensor]) -> bool:
+def _in_one_pass(lr: float | Tensor, weights: list[Tensor], *states: list[Tensor]) -> bool:
+    """Whether a CPU can move each weight in one pass over memory, and not one for each term of its rule: by torch's own
+    loop, which looks at no strides, and at one rate."""
+    if isinstance(lr, torch.Tensor) and lr.dim():
+        return False
+    first = weights[0]
+    if first.device.type != "cpu" or first.dtype not in (torch.float32, torch.float64):
+        return False
+    if any(w.dtype != first.dtype or not _without_gaps(w) for w in weights):
+        return False
+    return all(_lie_alike(v, w) for values in states if values for v, w in zip(values, weights, strict=True))
+
+
+def _without_gaps(value: Tensor) -> bool:
+    """Whether each number has a place of its own, and all places are next to each other."""
+    if value.is_contiguous():
+        return True
+    place = 1
+    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
+        if size > 1 and stride != place:
+            return False
+        place *= size
+    return True
+
+
+def _lie_alike(value: Tensor, other: Tensor) -> bool:
+    """Whether the same numbers of both come one after the other in memory."""
+    if value.stride() == other.stride():
+        return True
+    pairs = zip(value.stride(), other.stride(), value.shape, strict=True)
+    return all(a == b for a, b, size in pairs if size > 1)
+
+
+def _laid_out(values: list[Tensor], like: list[Tensor]) -> list[Tensor]:
+    """These numbers in the order in which others lie in memory."""
+
+    def one(value: Tensor, weight: Tensor) -> Tensor:
+        if _lie_alike(value, weight):
+            return value
+        return value.contiguous() if weight.is_contiguous() else torch.empty_like(weight).copy_(value)
+
+    return [one(value, weight) for value, weight in zip(values, like, strict=True)]
+
+
+def _in_one_kernel(lr: float | Tensor, weights: list[Tensor], *lists: list[Tensor]) -> bool:
     """Whether a GPU can move all weights in one kernel: torch's own, for float32 that lies alike and without gaps (of
     stacked clients, the first few may have some), and one rate."""
-    if not (lr.is_cuda and lr.dim() == 0 and lr.dtype == torch.float32):
+    if not (isinstance(lr, torch.Tensor) and lr.is_cuda and lr.dim() == 0 and lr.dtype == torch.float32):
         return False
     if not all(fills_memory(weight.shape, weight.stride()) for weight in weights):
         return False
@@ -143,6 +190,11 @@ def _descend(weights: list[Tensor], direction: list[Tensor], lr: float | Tensor)
         torch._foreach_addcmul_(weights, direction, rates, value=-1)
     else:
         torch._foreach_add_(weights, direction, alpha=-lr)
+
+
+def is_plain(rule: Optimizer) -> bool:
+    """Whether a rule moves weights by their gradients and nothing else."""
+    return isinstance(rule, SGD) and not (rule.momentum or rule.decay)
 
 
 OPTIMIZERS: dict[str, Callable[[Local], Optimizer]] = {"sgd": SGD, "adam": Adam}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -41,9 +41,15 @@ class Tried(Protocol):
     def judge(self, model: Mapping[str, Tensor], x: Tensor) -> Tensor: ...
 
 
-def stacks(net: Tried, shape: tuple[int, ...]) -> bool:
-    """Whether stacked clients with short batches filled up have the gradients that each has alone."""
-    return _same_in_both(net, shape, lambda trial: trial.stacked())
+def stacks(net: Tried, shape: tuple[int, ...], loops: bool = True) -> bool:
+    """Whether stacked clients with short batches filled up have the gradients that each has alone; without ``loops``
+    also whether ``vmap`` has a rule for all that they do."""
+
+    def stacked(trial: _Trial) -> Sequence[list[Tensor]]:
+        with contextlib.nullcontext() if loops else _no_loops():
+            return trial.stacked()
+
+    return _same_in_both(net, shape, stacked)
 
 
 def mixes_rows(net: Tried, shape: tuple[int, ...]) -> bool:
@@ -89,6 +95,19 @@ def _whole_numbers() -> Iterator[None]:
         yield
     finally:
         products.allow_tf32, filters.allow_tf32 = before
+
+
+@contextlib.contextmanager
+def _no_loops() -> Iterator[None]:
+    """What ``vmap`` has no rule for fails here. Otherwise it is carried out for one client after the other, and the
+    layers around it are laid out for many: on a CPU attention, for one, is then slower than each client by itself."""
+    of_torch: Any = torch._C._functorch
+    before = of_torch._is_vmap_fallback_enabled()
+    of_torch._set_vmap_fallback_enabled(False)
+    try:
+        yield
+    finally:
+        of_torch._set_vmap_fallback_enabled(before)
 
 
 class _Trial:

@@ -20,7 +20,9 @@ from torch.nn.functional import pad
 
 from unskew.core.client import Pool
 from unskew.core.memory import flatten, nest
+from unskew.core.optimisers import is_plain
 from unskew.core.step import LocalTraining
+from unskew.engines.added_moves import add_moves
 from unskew.engines.client_stack import ClientStack, tensors, with_tensors
 from unskew.engines.constants import compute_once, make_constants_once
 from unskew.engines.first_layer import FirstLayers, lift_first_layers, plan_first_layers
@@ -61,6 +63,8 @@ def play_recorded(
     first = plan_first_layers(block, pool)
     lifted: list[Tensor] = []
     shown: tuple[int, tuple[str, ...]] = (0, ())
+    # one rate lets a rule of several terms move all clients' weights in one pass; plain SGD has a better way, below
+    one_rate = stepper.rate is not None and not is_plain(stepper.local_step.rule)
     with torch.no_grad():
         for s in range(block.steps):
             if block.active[s] != clients:
@@ -75,11 +79,11 @@ def play_recorded(
                     *layout_key(held),
                 )
             padded = training.net.norms and block.padded[s]  # without batch norm it makes no difference
-            key = (alike, clients, padded, first is not None)
+            key = (alike, clients, padded, first is not None, one_rate)
             if key not in known:
                 if len(known) >= KEPT:
                     known.clear()
-                known[key] = _record(stepper, clients, padded, [*held], values, first)
+                known[key] = _record(stepper, clients, padded, [*held], values, first, one_rate)
             step = known[key]
             if first is not None and (clients, step.lifted) != shown:
                 shown = clients, step.lifted
@@ -135,6 +139,7 @@ def _record(
     names: list[str],
     values: list[Tensor],
     first: FirstLayers | None,
+    one_rate: bool,
 ) -> Recording:
     def step(*given: Tensor) -> Tensor:
         x, y, now, *rest = given
@@ -144,7 +149,7 @@ def _record(
         block.losses = found["losses"]
         here = Stepper(stepper.training, replace(stepper.pool, x=x, y=y), block)
         here.state = nest({k.removeprefix("state/"): v for k, v in found.items() if k.startswith("state/")})
-        here.step(now, clients, padded)
+        here.step(now, clients, padded, one_rate)
         now += 1
         return now
 
@@ -189,7 +194,7 @@ def rewrite_graph(traced: Traced) -> None:
     _drop_what_does_nothing(traced.graph)
     _compute_as_used(traced.graph)
     _turn_back(traced.graph)
-    _add_in_place(traced.graph)
+    add_moves(traced.graph)
     compute_once(traced.graph)
     make_constants_once(traced)
     traced.graph.eliminate_dead_code()
@@ -203,7 +208,7 @@ def _drop_what_does_nothing(graph: Graph) -> None:
     for node in calls(graph, *same):
         if same_form(node, node.args[0]):
             swap(node, node.args[0])
-    for node in calls(graph, aten.mul.Scalar):
+    for node in calls(graph, aten.mul.Scalar, aten.pow.Tensor_Scalar):
         original, times = node.args
         if times != 1 or not same_form(node, original):
             continue
@@ -237,6 +242,9 @@ def _compute_as_used(graph: Graph) -> None:
             a, b = (graph.call_function(aten.transpose.int, (m, 1, 2)) for m in product.args)
             turned = graph.call_function(aten.bmm.default, (b, a))
         turned.meta = node.meta
+        for copied in [user for user in node.users if user.target is aten.clone.default]:
+            if copied.kwargs == {"memory_format": torch.contiguous_format}:  # as it lies now
+                swap(copied, turned)
         swap(node, turned)
         graph.erase_node(product)
 
@@ -248,31 +256,3 @@ def _seen_in_another_shape(node: Node) -> bool:
         or (owner(user) is not user and _seen_in_another_shape(user))
         for user in node.users
     )
-
-
-def _add_in_place(graph: Graph) -> None:
-    """w - r (a b), r one number per client: the product is added to w as it is computed."""
-    for node in calls(graph, aten._foreach_addcmul_.Scalar):
-        weights, directions, rates, *factor = node.args
-        value = factor[0] if factor else 1
-        waits = [_can_wait(graph, d, r, node) for d, r in zip(directions, rates, strict=True)]
-        with graph.inserting_before(node):
-            for w, d, r, joined in zip(weights, directions, rates, waits, strict=True):
-                if joined:
-                    a, b = d.args
-                    scaled = graph.call_function(aten.mul.Tensor, (a, r))
-                    graph.call_function(aten.baddbmm_.default, (w, scaled, b), {"alpha": value})
-                else:
-                    graph.call_function(aten.addcmul_.default, (w, d, r), {"value": value})
-        graph.erase_node(node)
-
-
-def _can_wait(graph: Graph, direction: Any, rate: Any, update: Any) -> bool:
-    """Whether a direction is a product that may be computed in the update, one weight after the other.
-
-    Not where one of its factors is a weight, as in a layer of two factors: it would have moved by then.
-    """
-    if direction.target is not aten.bmm.default or len(direction.users) > 1:
-        return False
-    a_number_each = tuple(rate.meta["form"].shape[1:]) == (1, 1)
-    return a_number_each and not {owner(f) for f in direction.args} & written(graph, direction, update)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from unskew.arrays import Array
-from unskew.core.optimisers import SGD
+from unskew.core.optimisers import is_plain
 from unskew.core.step import LocalStep, LocalTraining, StepInputs
 from unskew.core.types import Memory, Tree
 from unskew.engines.graph import alike, shaken, shapes_depend_on_numbers
@@ -49,7 +49,7 @@ class RecordedStep(LocalStep):
         super().__init__(training)
         self.training, self.known, self.sizes = training, known, sizes
         # under plain SGD a weight's gradient that is a product may be added to it as it is computed
-        self.joins = isinstance(self.rule, SGD) and not (self.rule.momentum or self.rule.decay)
+        self.joins = is_plain(self.rule)
         self._moves: dict[float, Tensor] = {}  # by the rate
         self._held: tuple[list[Tensor], list[Tensor]] | None = None
         self._recordings: dict[Any, Play | None] = {}

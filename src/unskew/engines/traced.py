@@ -79,6 +79,8 @@ def _called_directly(operation: Any) -> Any:
     """
     if not isinstance(operation, torch._ops.OpOverload):
         return operation
+    if operation is aten.mkldnn_rnn_layer.default:
+        return _as_in_training
     schema = operation._schema
     # those that take results as arguments have other names for people
     if operation.namespace == "aten" and not schema.overload_name.endswith(("out", "grad_input")):
@@ -88,6 +90,12 @@ def _called_directly(operation: Any) -> Any:
             if found is getattr(inside, name, None):
                 return found
     return operation._op  # without the call of Python's around it
+
+
+def _as_in_training(*given: Any) -> Any:
+    """oneDNN's recurrent layer leaves what its backward pass needs only where somebody may ask for a gradient."""
+    with torch._C._AutoDispatchBelowAutograd(), torch.enable_grad():
+        return aten.mkldnn_rnn_layer.default(*given)
 
 
 def _in_python(value: Any, known: dict[str, Any]) -> str:

@@ -92,7 +92,8 @@ class FastCPU(Here):
             net = job.net.batch_last if job.net.convolves else job.net
             usual = DENSE_BLOCK if not job.net.convolves else small_filters(job) if self.record else 1
             asked = self.block or usual
-            found = asked if asked == 1 or net.stackable(job.roster.dataset.shape) else 1
+            shape = job.roster.dataset.shape
+            found = asked if asked == 1 or net.stackable(shape, loops=False) else 1
             self._stacks = job, found
         return self._stacks[1]
 
