@@ -57,6 +57,16 @@ def test_single_class_clients_call_for_selection_by_label() -> None:
     assert advised["fedaug"].fit == "no"
 
 
+def test_a_perhaps_for_selection_says_what_speaks_for_it_too() -> None:
+    """No client of these holds a single class, and \"0% do\" alone would be a reason against it."""
+    found = advice_for(skewed_but_complete(60))["kld"]
+    assert (found.fit, found.why) == (
+        "perhaps",
+        "it evens out the labels of a cohort; but no client holds a single class, and it gained most "
+        "where 90% or more did",
+    )
+
+
 def test_complete_but_skewed_clients_call_for_augmentation() -> None:
     """The thesis's case: beyond EMD 1.2 with a few of each class."""
     assert advice_for(skewed_but_complete(20))["fedaug"].fit == "try"

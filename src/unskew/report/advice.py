@@ -207,9 +207,10 @@ def _kld(s: Situation) -> Judgement:
             f"{s.single_class:.0%} of the clients hold a single class, so a random cohort lacks classes",
         )
     if s.reaches(FALLS_FAR) and not s.by_chance:
+        few = f"{s.single_class:.0%} of the clients hold" if s.single_class else "no client holds"
         return (
             "perhaps",
-            f"{s.single_class:.0%} of the clients hold a single class; it gained most where 90% or more did",
+            f"it evens out the labels of a cohort; but {few} a single class, and it gained most where 90% or more did",
         )
     return "no", "at milder skew it did as well as random cohorts"
 
