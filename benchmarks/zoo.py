@@ -1,7 +1,7 @@
 """Every kind of model on a CPU beside a plain loop of PyTorch: ``python -m benchmarks.zoo lenet mlp --rounds 5``.
 
-Each case plays rounds of our fast engine with one worker, of our loop engine and of a plain loop in turn, and then with
-two workers. The plain loop is what a careful script does: a copy of the model for each client, batches cut from a
+Rounds of each case are played in turn by our fast engine with one worker and with two, by our loop engine and by a
+plain loop. The plain loop is what a careful script does: a copy of the model for each client, batches cut from a
 shuffled tensor in memory, no DataLoader, the same optimiser of torch's. All have one thread a process. What is compared
 is the processor's time, since machines are shared; with two workers it is the clock's. ``--list`` names the cases,
 ``--profile`` shows where the time of one worker goes, ``--other FOLDER`` plays another version's fast engine in turn.

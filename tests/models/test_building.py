@@ -121,7 +121,8 @@ class TestOwnModels:
     @pytest.mark.parametrize(
         ("name", "sentence"),
         [
-            ("my_zoo:Nett", "there is no 'Nett' in 'my_zoo'; write package.module:Class"),
+            ("my_zoo:Nett", "there is no 'Nett' in 'my_zoo'; did you mean my_zoo:Net?"),
+            ("my_zoo:Other", "there is no 'Other' in 'my_zoo'; write package.module:Class"),
             (
                 "my_zoo.py:Net",
                 "my_zoo.py:Net names a file, and a model is named as Python imports it: write my_zoo:Net in the folder "
