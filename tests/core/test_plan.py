@@ -137,7 +137,7 @@ def test_what_was_given_is_seen_pass_by_pass() -> None:
     cut=st.floats(0, 1),
     last=st.sampled_from(["keep", "drop", "wrap"]),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_two_legs_are_one_and_more_data_takes_no_more_compute(
     budget: int, more: int, batch: int, epochs: float, cut: float, last: str
 ) -> None:

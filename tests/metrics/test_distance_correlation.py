@@ -53,7 +53,7 @@ def test_it_is_the_square_of_what_dcor_calls_distance_correlation(shape):
     assert float(distance_correlation(*pair, squared=False)) == pytest.approx(said, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 12), st.integers(0, 5), st.integers(0, 10**6))
 def test_padding_changes_neither_value_nor_gradient(samples, padding, seed):
     """Rows of weight 0 count for nothing, whatever they hold."""

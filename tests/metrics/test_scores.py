@@ -106,7 +106,7 @@ def test_auc_needs_both_classes_and_numbers():
     assert np.isnan(auc(np.array([True, False]), np.array([0.1, np.nan])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_the_same_as_scikit_learn(data):
     """On any labels and answers, equal scores included."""

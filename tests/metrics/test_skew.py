@@ -81,7 +81,7 @@ def test_pairwise_emd_is_between_every_two_clients() -> None:
 
 
 @given(arrays(np.int64, st.tuples(st.integers(1, 8), st.integers(1, 6)), elements=st.integers(0, 50)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_measures_keep_their_bounds_and_agree_with_one_another(counts: np.ndarray) -> None:
     """kld = H(pooled) - mean H; KL <= log M; JSD <= log 2; 0 <= EMD <= 2; Pinsker: EMD^2 <= 2 KL a client."""
     counts[0, 0] += 1

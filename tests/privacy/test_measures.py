@@ -148,7 +148,7 @@ def test_davies_bouldin_by_hand():
     assert np.isnan(davies_bouldin(np.zeros((3, 2)), np.zeros(3)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(1, 6))
 def test_davies_bouldin_is_sklearns(seed, classes, wide):
     """Beside the implementation that everybody uses."""

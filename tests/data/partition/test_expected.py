@@ -61,7 +61,7 @@ any_family = st.one_of(simple, target, st.builds("mixed({}, {}, share={})".forma
     st.sampled_from([1.0, 0.4]),
     st.integers(0, 1),
 )
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 def test_what_is_stated_for_a_pool_is_measured_on_it(said, which, clients, fraction, least) -> None:
     """Any family, any number of clients, equal or unequal classes, all of the data or a part of it."""
     labels, scarce = POOLS[which], {"fraction": fraction, "min_samples": least}

@@ -42,7 +42,7 @@ labels = st.lists(st.integers(0, MOST - 1), min_size=1, max_size=60).map(lambda 
 
 
 @given(labels, expression, st.integers(1, 70), st.integers(0, 3), st.integers(0, 5))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_every_sample_goes_to_exactly_one_client(y, said, clients, least, seed) -> None:
     """Any labels, one class or missing ones, any parameters; too many clients are refused with a sentence."""
     if clients * least > len(y):
@@ -59,7 +59,7 @@ def test_every_sample_goes_to_exactly_one_client(y, said, clients, least, seed) 
 
 
 @given(labels, expression, st.integers(1, 10), st.floats(0.05, 1), st.integers(0, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_left_out_is_counted(y, said, clients, used, seed) -> None:
     part = partition(y, said, clients, seed, classes=MOST, fraction=used, min_samples=0)
     assert len(np.unique(part.indices)) == len(part.indices) == max(1, round(used * len(y)))
@@ -68,7 +68,7 @@ def test_what_is_left_out_is_counted(y, said, clients, used, seed) -> None:
 
 
 @given(st.integers(1, 12), st.floats(0, 1), st.integers(0, 10))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_vector_of_algorithm_1_ends_on_its_target(length, part, seed) -> None:
     """For every target from 0 to 2 - 2/M, within its bounded number of moves."""
     target = part * (2 - 2 / length)
@@ -79,7 +79,7 @@ def test_the_vector_of_algorithm_1_ends_on_its_target(length, part, seed) -> Non
 
 
 @given(st.lists(st.floats(0, 1e3), min_size=1, max_size=30), st.integers(0, 500))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_shares_are_whole_exact_and_nearest(weights, total) -> None:
     """Each share is the exact one rounded up or down."""
     values = np.array(weights)
@@ -100,7 +100,7 @@ def test_thrown_samples_follow_the_weights_and_never_land_where_there_are_none()
     st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=20),
     st.integers(0, 6),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_repair_moves_the_fewest_samples_from_the_largest(rows, least) -> None:
     """Exactly what is missing moves, classes keep their totals, and no giver ends below a client that gave nothing."""
     counts = np.array(rows)

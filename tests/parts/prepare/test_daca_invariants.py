@@ -33,7 +33,7 @@ def drawn(seed, clients, classes=4, most=20):
     return counts, network.trust(clients, seed), network.rates(clients, seed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 10**6),
     clients=st.integers(1, 30),
@@ -60,7 +60,7 @@ def test_clusters_are_sound(seed, clients, e_th, T_th, part):
     assert all(len(found.members(m)) for m in found.heads)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 10**6), method=st.sampled_from([Daca(), Scc(), Cec(), CentralSharing(0.3)]))
 def test_nobody_sends_what_it_does_not_hold_or_gets_a_sample_twice(seed, method):
     """Lists only grow, by samples that their sender held, and each sample is held once."""
