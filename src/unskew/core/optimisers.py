@@ -119,21 +119,10 @@ def _in_one_pass(lr: float | Tensor, weights: list[Tensor], *states: list[Tensor
     first = weights[0]
     if first.device.type != "cpu" or first.dtype not in (torch.float32, torch.float64):
         return False
-    if any(w.dtype != first.dtype or not _without_gaps(w) for w in weights):
-        return False
-    return all(_lie_alike(v, w) for values in states if values for v, w in zip(values, weights, strict=True))
-
-
-def _without_gaps(value: Tensor) -> bool:
-    """Whether each number has a place of its own, and all places are next to each other."""
-    if value.is_contiguous():
-        return True
-    place = 1
-    for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
-        if size > 1 and stride != place:
+    for w in weights:
+        if w.dtype != first.dtype or not (w.is_contiguous() or fills_memory(w.shape, w.stride())):
             return False
-        place *= size
-    return True
+    return all(_lie_alike(v, w) for values in states if values for v, w in zip(values, weights, strict=True))
 
 
 def _lie_alike(value: Tensor, other: Tensor) -> bool:
