@@ -40,22 +40,10 @@ PLACES = {
 }
 """What can be wrong with a place, and what to do about it."""
 
-ORDER = (
-    *(
-        "demo",
-        "diagnose",
-        "partition",
-        "datasets",
-        "run",
-        "resume",
-        "sweep",
-        "report",
-        "studio",
-        "methods",
-        "models",
-    ),
-    *("metrics", "predict", "export", "attack", "reproduce", "bench"),
-)
+ORDER = [
+    *["demo", "diagnose", "partition", "datasets", "run", "resume", "sweep", "report", "studio"],
+    *["methods", "models", "metrics", "predict", "export", "attack", "reproduce", "bench"],
+]
 """Commands as a newcomer needs them: what the data is like, training, what came out, what there is, and the rest."""
 
 app = typer.Typer(
