@@ -48,7 +48,7 @@ def test_listings_and_help_do_not_load_torch():
     asked += [["methods", name] for name in ("fedavg", "flea", "daca", "ccvr", *PRESETS)]
     asked += [["methods", "daca", "--json"], ["models"], ["models", "--json"]]
     assert {"run", "methods", "diagnose", "report"} <= set(commands())
-    _refuse_heavy(asked)
+    _check_not_loaded(asked)
 
 
 def test_rehearsals_and_partitions_load_nothing_heavy(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_rehearsals_and_partitions_load_nothing_heavy(tmp_path: Path) -> None:
     asked += [["partition", "--solve", "1.2", "--classes", "10", "--clients", "20"]]
     asked += [["partition", "digits", "dirichlet(0.1)", "--clients", "20"], ["diagnose", "digits"]]
     asked += [["run", "--dry-run", "--budget", "500MB"]]
-    _refuse_heavy(asked)
+    _check_not_loaded(asked)
 
 
 def test_a_run_that_is_done_is_told_of_and_exported_with_nothing_heavy(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_that_is_done_is_told_of_and_exported_with_nothing_heavy(tmp_path:
     run = str(tmp_path / "run")
     unskew.run(dataset="digits", clients=4, cohort=2, rounds=1, out=run, progress=False)
     weights = ["export", run, "-o", str(tmp_path / "model.safetensors")]
-    _refuse_heavy([["resume", run], ["resume", run, "--json"], weights, [*weights, "--json"]])
+    _check_not_loaded([["resume", run], ["resume", run, "--json"], weights, [*weights, "--json"]])
 
 
 def test_training_and_answers_to_arrays_load_torch_alone(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_training_and_answers_to_arrays_load_torch_alone(tmp_path: Path) -> None
         ["predict", run, str(samples)],
         ["predict", run, str(samples), "-o", str(tmp_path / "answers.csv")],
     ]
-    _refuse_heavy(asked, heavy=(*HEAVY[1:], "sympy", "torch._dynamo"))
+    _check_not_loaded(asked, heavy=(*HEAVY[1:], "sympy", "torch._dynamo"))
 
 
 def test_tables_are_read_by_pandas_alone(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_tables_are_read_by_pandas_alone(tmp_path: Path) -> None:
     (tmp_path / "table.csv").write_text("\n".join(["size,kind,label", *rows]))
     table = str(tmp_path / "table.csv")
     asked = [["partition", f"{table}(label=label, impute={how})", "iid", "--clients", "3"] for how in HOW]
-    _refuse_heavy(asked, heavy=("torch", "scipy", "sklearn", "altair"))
+    _check_not_loaded(asked, heavy=("torch", "scipy", "sklearn", "altair"))
 
 
 def test_what_is_refused_is_refused_without_torch(tmp_path: Path) -> None:
@@ -110,10 +110,10 @@ def test_what_is_refused_is_refused_without_torch(tmp_path: Path) -> None:
     asked += [["resume", none], ["resume", run, "--lr", "0.5"], ["resume", run, "--partition", "iid"]]
     asked += [["export", none, "-o", "model.pt2"], ["export", run, "-o", "model.doc"]]
     asked += [["predict", none, "x.npz"], ["predict", run, "nothing.npz"], ["attack", none]]
-    _refuse_heavy(asked, code=2)
+    _check_not_loaded(asked, code=2)
 
 
-def _refuse_heavy(asked: list[list[str]], code: int = 0, heavy: tuple[str, ...] = HEAVY) -> None:
+def _check_not_loaded(asked: list[list[str]], code: int = 0, heavy: tuple[str, ...] = HEAVY) -> None:
     """In a process of its own: this one has loaded torch already."""
     done = subprocess.run(
         [sys.executable, "-c", ASK.format(asked=asked, heavy=heavy, code=code)],
