@@ -34,20 +34,20 @@ def test_a_report_of_runs_loads_nothing_heavy(
     write_run("sweep/bound", [0.5, 0.6, 0.9], method="centralized", seed=0)
     write_run("sweep/cut", [0.5, 0.6], method="scaffold+sem", rounds=3, status="running", seed=0)
     charts = () if name.endswith(("html", "svg")) else ("altair",)
-    _refuse_heavy(["report", str(six_runs), "--baseline", "fedavg", "-o", str(tmp_path / name)], charts)
+    _check_not_loaded(["report", str(six_runs), "--baseline", "fedavg", "-o", str(tmp_path / name)], charts)
     assert (tmp_path / name).is_file()
 
 
 def test_a_diagnosis_with_pictures_loads_nothing_heavy(tmp_path: Path) -> None:
     """What is advised is told by what parts declare."""
     place = tmp_path / "diagnosis.html"
-    _refuse_heavy(
+    _check_not_loaded(
         ["diagnose", "digits", "--partition", "dirichlet(0.1)", "--clients", "20", "-o", str(place)]
     )
     assert place.is_file()
 
 
-def _refuse_heavy(words: list[str], also: tuple[str, ...] = ()) -> None:
+def _check_not_loaded(words: list[str], also: tuple[str, ...] = ()) -> None:
     """In a process of its own: this one has loaded torch already."""
     done = subprocess.run(
         [sys.executable, "-c", WRITE.format(words=words, heavy=(*HEAVY, *also))],
